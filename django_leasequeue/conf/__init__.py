@@ -1,0 +1,91 @@
+"""LEASEQUEUE, the package's one setting: read live, and checked as a whole."""
+
+from django_leasequeue.backoff import Backoff
+from django_leasequeue.conf.keys import PER_QUEUE, SETTINGS
+from django_leasequeue.conf.kinds import Problem, WrongSetting
+from django_leasequeue.conf.lookup import of_project, of_queue, pair_problem
+from django_leasequeue.conf.problems import problems, queue_name_problem
+
+__all__ = ["PER_QUEUE", "SETTINGS", "Problem", "WrongSetting", "conf", "queue_name_problem"]
+
+
+class Conf:
+    """The effective settings, read live; durations are seconds.
+
+    Raise ImproperlyConfigured when a setting is read whose value can't be used.
+    """
+
+    def lease(self, queue: str) -> float:
+        """Return how long a claim or a renewal holds a job of this queue, in seconds."""
+        return of_queue("LEASE", queue)
+
+    def safety_buffer(self, queue: str) -> float:
+        """Return how long before the lease's end writes are refused, in seconds."""
+        problem = pair_problem(queue)
+        if problem:
+            raise WrongSetting(problem)
+        return of_queue("SAFETY_BUFFER", queue)
+
+    def max_recoveries(self, queue: str) -> int:
+        """Return how often a job is run again after it was alone in a worker that died."""
+        return of_queue("MAX_RECOVERIES", queue)
+
+    def max_attempts(self, queue: str) -> int:
+        """Return how often a job is run in all."""
+        return of_queue("MAX_ATTEMPTS", queue)
+
+    def backoff(self, queue: str) -> Backoff:
+        """Return how long a job waits between its attempts."""
+        return of_queue("BACKOFF", queue)
+
+    @property
+    def processes(self) -> int:
+        """How many child processes a worker has."""
+        return of_project("PROCESSES")
+
+    @property
+    def threads(self) -> int:
+        """How many jobs each process runs at once."""
+        return of_project("THREADS")
+
+    @property
+    def async_tasks(self) -> int:
+        """How many jobs of `async def` tasks each process runs at once, beside the threads."""
+        return of_project("ASYNC_TASKS")
+
+    @property
+    def shutdown_timeout(self) -> float:
+        """How many seconds running jobs have left after a first SIGTERM."""
+        return of_project("SHUTDOWN_TIMEOUT")
+
+    @property
+    def poll_interval(self) -> float:
+        """How many seconds an idle worker waits before it looks for jobs again."""
+        return of_project("POLL_INTERVAL")
+
+    @property
+    def task_modules(self) -> tuple[str, ...]:
+        """Modules with tasks, beside the `tasks` module of each app."""
+        return of_project("TASK_MODULES")
+
+    @property
+    def max_argument_bytes(self) -> int:
+        """The longest JSON text of a job's arguments."""
+        return of_project("MAX_ARGUMENT_BYTES")
+
+    @property
+    def max_result_bytes(self) -> int:
+        """The longest JSON text of a result that is kept."""
+        return of_project("MAX_RESULT_BYTES")
+
+    @property
+    def max_errors(self) -> int:
+        """How many of a job's errors are kept, the newest."""
+        return of_project("MAX_ERRORS")
+
+    def problems(self) -> list[Problem]:
+        """Return all that is wrong with LEASEQUEUE, in the order in which it is written."""
+        return list(problems())
+
+
+conf = Conf()

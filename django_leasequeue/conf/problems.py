@@ -1,0 +1,113 @@
+"""All that is wrong with LEASEQUEUE, for the system checks."""
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+
+from django_leasequeue.conf.keys import PER_QUEUE, SETTINGS
+from django_leasequeue.conf.kinds import Problem, WrongSetting
+from django_leasequeue.conf.lookup import as_dict, given, pair_problem
+
+QUEUE_NAME_LENGTH = 100
+
+
+def problems() -> Iterator[Problem]:
+    """Yield what is wrong, in the order in which the project wrote it."""
+    try:
+        values = given()
+    except WrongSetting as error:
+        yield error.problem
+        return
+    for key, value in values.items():
+        if key == "QUEUES":
+            yield from _queues_problems(value)
+        else:
+            yield from _value_problems("LEASEQUEUE", key, value, SETTINGS)
+    yield from _pair_problems(values.get("QUEUES"))
+
+
+def queue_name_problem(name: object) -> str | None:
+    """Return why this can't be a queue's name, as a sentence's end; None if it can."""
+    if not isinstance(name, str):
+        return f"must be text, not {type(name).__name__}"
+    if not 1 <= len(name) <= QUEUE_NAME_LENGTH:
+        return f"must have 1 to {QUEUE_NAME_LENGTH} characters, not {len(name)}"
+    if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+        return "holds a NUL or a lone surrogate, which databases refuse"
+    return None
+
+
+def _queues_problems(queues: object) -> Iterator[Problem]:
+    try:
+        queues = as_dict("LEASEQUEUE['QUEUES']", queues)
+    except WrongSetting as error:
+        yield error.problem
+        return
+    for name, values in queues.items():
+        where = f"LEASEQUEUE['QUEUES'][{_short(name)}]"
+        yield from _name_problems(where, name)
+        try:
+            values = as_dict(where, values)
+        except WrongSetting as error:
+            yield error.problem
+            continue
+        for key, value in values.items():
+            yield from _value_problems(where, key, value, PER_QUEUE)
+
+
+def _name_problems(where: str, name: object) -> Iterator[Problem]:
+    why = queue_name_problem(name)
+    if why:
+        yield Problem("E006", f"The name of a queue {why}: {where}.")
+    elif name == "*":
+        yield Problem(
+            "E006",
+            f"{where} is no queue: '*' only stands for all queues when a worker is started.",
+            "Put what is for every queue beside QUEUES.",
+        )
+
+
+def _value_problems(
+    where: str, key: object, value: object, allowed: Iterable[str]
+) -> Iterator[Problem]:
+    if key not in allowed:
+        yield _unknown_key(where, key, allowed)
+        return
+    try:
+        SETTINGS[key].read(f"{where}[{key!r}]", value)
+    except WrongSetting as error:
+        yield error.problem
+
+
+def _unknown_key(where: str, key: object, allowed: Iterable[str]) -> Problem:
+    if key in SETTINGS or key == "QUEUES":
+        return Problem(
+            "E002",
+            f"{where}[{key!r}] can't be set for one queue.",
+            "Put it beside QUEUES, for all of them.",
+        )
+    names = sorted(allowed) if allowed is PER_QUEUE else [*allowed, "QUEUES"]
+    close = get_close_matches(str(key).upper(), names, n=1)
+    known = f"The keys are {', '.join(names)}."
+    hint = f"Did you mean {close[0]!r}?" if close else known
+    return Problem("E002", f"{where} has the unknown key {_short(key)}.", hint)
+
+
+def _pair_problems(queues: object) -> Iterator[Problem]:
+    own = queues.items() if isinstance(queues, dict) else ()
+    with_a_pair = [
+        name
+        for name, values in own
+        if isinstance(values, dict) and {"LEASE", "SAFETY_BUFFER"} & values.keys()
+    ]
+    for queue in (None, *with_a_pair):
+        try:
+            problem = pair_problem(queue)
+        except WrongSetting:
+            continue  # told where the value itself was read
+        if problem:
+            yield problem
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
