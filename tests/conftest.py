@@ -1,0 +1,74 @@
+"""Fixtures, and the rules by which the folders of the tests are run."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from tests.helpers import announcement as open_announcement
+from tests.helpers import new_connection
+from tests.processes import WorkerProcess
+
+TESTS = Path(__file__).parent
+# What a test of each folder gets unless it has a django_db mark of its own. A test in
+# unit/ gets none, so a query there is an error.
+DJANGO_DB = {
+    "database": pytest.mark.django_db,
+    "concurrency": pytest.mark.django_db(transaction=True),
+    "crash": pytest.mark.django_db(transaction=True),
+    "admin": pytest.mark.django_db,
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-django orders the tests by their marks
+def pytest_collection_modifyitems(items):
+    for item in items:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in DJANGO_DB and not item.get_closest_marker("django_db"):
+            item.add_marker(DJANGO_DB[folder])
+
+
+def pytest_report_header():
+    return f"database: {settings.DATABASE}"
+
+
+def pytest_unconfigure():
+    if settings.configured and settings.DATABASE == "sqlite":
+        shutil.rmtree(settings.SQLITE_FOLDER, ignore_errors=True)
+
+
+@pytest.fixture
+def worker_process(tmp_path):
+    """Start real processes: `worker_process("--drain", settings={"LEASE": 5})`.
+
+    Runs `runjobs` unless `command` names another; `settings` is its LEASEQUEUE. Each is
+    stopped at the end of the test, and what it printed is shown if the test fails.
+    """
+    started = []
+
+    def start(*arguments, command="runjobs", settings=None, env=None):
+        log = tmp_path / f"process-{len(started)}.log"
+        process = WorkerProcess([command, *map(str, arguments)], log, settings, env)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.stop()
+    for process in started:
+        print(f"--- process {process.pid} printed:\n{process.output}")
+
+
+@pytest.fixture
+def second_connection():
+    """A connection of this thread beside the usual one, in autocommit mode."""
+    with new_connection() as connection:
+        yield connection
+
+
+@pytest.fixture
+def announcement(tmp_path):
+    """FIFOs for a handshake with running tasks. See helpers.announcement()."""
+    with open_announcement(tmp_path) as said:
+        yield said
