@@ -107,11 +107,15 @@ def delay_after(backoff: Backoff, attempt: int) -> timedelta:
     anything but seconds >= 0 or a timedelta >= 0.
     """
     if attempt < 1:
-        raise ValueError(f"Attempts are counted from 1, so there is no attempt {attempt}.")
+        raise ValueError(
+            f"Attempts are counted from 1, so there is no attempt {attempt}."
+        )
     try:
         wait = backoff(attempt)
     except Exception as error:
-        raise BrokenBackoff(backoff, attempt, f"it raised {type(error).__name__}.") from error
+        raise BrokenBackoff(
+            backoff, attempt, f"it raised {type(error).__name__}."
+        ) from error
     if inspect.iscoroutine(wait):
         wait.close()  # else Python warns that it was never awaited
     if type(wait) is int:

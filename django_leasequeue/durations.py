@@ -28,7 +28,9 @@ def seconds(value: Duration, *, what: str, minimum: float = 0) -> float:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{what} must be a finite number of seconds, not {value}.")
     if value < minimum:
-        raise ValueError(f"{what} must be at least {minimum:g} seconds, not {value:.6g}.")
+        raise ValueError(
+            f"{what} must be at least {minimum:g} seconds, not {value:.6g}."
+        )
     if value > LONGEST:
         raise ValueError(f"{what} must be at most {LONGEST:,.0f} seconds (a century).")
     return float(value)

@@ -6,7 +6,14 @@ from django_leasequeue.conf.kinds import Problem, WrongSetting
 from django_leasequeue.conf.lookup import of_project, of_queue, pair_problem
 from django_leasequeue.conf.problems import problems, queue_name_problem
 
-__all__ = ["PER_QUEUE", "SETTINGS", "Problem", "WrongSetting", "conf", "queue_name_problem"]
+__all__ = [
+    "PER_QUEUE",
+    "SETTINGS",
+    "Problem",
+    "WrongSetting",
+    "conf",
+    "queue_name_problem",
+]
 
 
 class Conf:

@@ -39,4 +39,6 @@ SETTINGS = {
     "MAX_ERRORS": Whole(10, minimum=1),
 }
 # Those that QUEUES may set for a queue of its own.
-PER_QUEUE = frozenset({"LEASE", "SAFETY_BUFFER", "MAX_RECOVERIES", "MAX_ATTEMPTS", "BACKOFF"})
+PER_QUEUE = frozenset(
+    {"LEASE", "SAFETY_BUFFER", "MAX_RECOVERIES", "MAX_ATTEMPTS", "BACKOFF"}
+)

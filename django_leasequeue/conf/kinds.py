@@ -55,7 +55,9 @@ class Whole:
         # True would pass for 1; it is a mistake.
         if type(value) is not int:
             kind = type(value).__name__
-            raise WrongSetting(Problem("E003", f"{where} must be a whole number, not {kind}."))
+            raise WrongSetting(
+                Problem("E003", f"{where} must be a whole number, not {kind}.")
+            )
         if not self.minimum <= value <= _LARGEST:
             bounds = f"at least {self.minimum} and at most {_LARGEST:,}"
             raise WrongSetting(Problem("E004", f"{where} must be {bounds}."))
@@ -88,7 +90,9 @@ class Modules:
             if isinstance(value, str):
                 hint = f"Write [{value!r}]."
             raise WrongSetting(
-                Problem("E003", f"{where} must be a list of module names, not {kind}.", hint)
+                Problem(
+                    "E003", f"{where} must be a list of module names, not {kind}.", hint
+                )
             )
         for module in value:
             if not isinstance(module, str):

@@ -42,8 +42,8 @@ def pair_problem(queue: str | None) -> Problem | None:
     whose = "" if queue is None else f" of queue {queue!r}"
     return Problem(
         "E005",
-        f"SAFETY_BUFFER{whose} is {buffer:g} seconds, above a third of LEASE ({lease:g}): "
-        "each lease would be as good as over before it is renewed.",
+        f"SAFETY_BUFFER{whose} is {buffer:g} seconds, above a third of LEASE ({lease:g}), "
+        "so a single missed renewal would lose the job.",
         f"Set SAFETY_BUFFER to at most {lease / 3:g}, or LEASE to at least {buffer * 3:g}.",
     )
 
