@@ -15,9 +15,9 @@ from django_leasequeue.exceptions import LeaseQueueError
 class Exponential:
     """Wait `base`, then `factor` times as long after each further attempt, up to `max`.
 
-    `base`, `max`: seconds or a timedelta. `jitter`: the share, 0 to 1, of each wait that is
-    left to chance; it only shortens, so no wait is above `max`, and jobs that have reached
-    `max` are still spread out.
+    `base`, `max`: seconds or a timedelta. `jitter`: the share, 0 to 1, of each wait
+    that is left to chance; it only shortens, so no wait is above `max`, and jobs that
+    have reached `max` are still spread out.
     """
 
     base: Duration = 1
@@ -81,7 +81,7 @@ class Fixed:
         _check_number(self.jitter, "jitter", 0, 1)
 
     def __call__(self, attempt: int) -> float:
-        """Return the wait after this attempt, which is the same for each, in seconds."""
+        """Return the wait in seconds, the same after each attempt."""
         return _shortened(seconds(self.delay, what="delay"), self.jitter)
 
 
@@ -102,9 +102,9 @@ class BrokenBackoff(LeaseQueueError):
 def delay_after(backoff: Backoff, attempt: int) -> timedelta:
     """Return how long to wait after this attempt (1 is the first) before the next.
 
-    Never above the backoff's `max`; a callable's wait is cut to `durations.LONGEST`. Raise
-    ValueError if `attempt` is below 1, BrokenBackoff if a callable raises or returns
-    anything but seconds >= 0 or a timedelta >= 0.
+    Never above the backoff's `max`; a callable's wait is cut to `durations.LONGEST`.
+    Raise ValueError if `attempt` is below 1, BrokenBackoff if a callable raises or
+    returns anything but seconds >= 0 or a timedelta >= 0.
     """
     if attempt < 1:
         raise ValueError(

@@ -1,40 +1,43 @@
-"""LEASEQUEUE, the package's one setting: read live, and checked as a whole."""
+"""LEASEQUEUE, the package's one setting: read when needed, checked as a whole."""
+
+from datetime import timedelta
 
 from django_leasequeue.backoff import Backoff
 from django_leasequeue.conf.keys import PER_QUEUE, SETTINGS
 from django_leasequeue.conf.kinds import Problem, WrongSetting
 from django_leasequeue.conf.lookup import of_project, of_queue, pair_problem
-from django_leasequeue.conf.problems import problems, queue_name_problem
+from django_leasequeue.conf.problems import problems
 
-__all__ = [
-    "PER_QUEUE",
-    "SETTINGS",
-    "Problem",
-    "WrongSetting",
-    "conf",
-    "queue_name_problem",
-]
+__all__ = ["PER_QUEUE", "SETTINGS", "Problem", "WrongSetting", "conf"]
 
 
 class Conf:
-    """The effective settings, read live; durations are seconds.
+    """The effective settings; durations are seconds.
 
     Raise ImproperlyConfigured when a setting is read whose value can't be used.
     """
 
     def lease(self, queue: str) -> float:
-        """Return how long a claim or a renewal holds a job of this queue, in seconds."""
+        """Return for how many seconds a claim or a renewal holds a job."""
         return of_queue("LEASE", queue)
 
     def safety_buffer(self, queue: str) -> float:
-        """Return how long before the lease's end writes are refused, in seconds."""
+        """Return how many seconds before the lease's end writes are refused."""
         problem = pair_problem(queue)
         if problem:
             raise WrongSetting(problem)
         return of_queue("SAFETY_BUFFER", queue)
 
+    def lease_delta(self, queue: str) -> timedelta:
+        """Return `lease` as a timedelta."""
+        return timedelta(seconds=self.lease(queue))
+
+    def buffer_delta(self, queue: str) -> timedelta:
+        """Return `safety_buffer` as a timedelta."""
+        return timedelta(seconds=self.safety_buffer(queue))
+
     def max_recoveries(self, queue: str) -> int:
-        """Return how often a job is run again after it was alone in a worker that died."""
+        """Return how often a job runs again after its worker died."""
         return of_queue("MAX_RECOVERIES", queue)
 
     def max_attempts(self, queue: str) -> int:
@@ -57,7 +60,7 @@ class Conf:
 
     @property
     def async_tasks(self) -> int:
-        """How many jobs of `async def` tasks each process runs at once, beside the threads."""
+        """How many `async def` jobs each process runs at once, beside threads."""
         return of_project("ASYNC_TASKS")
 
     @property
@@ -91,7 +94,7 @@ class Conf:
         return of_project("MAX_ERRORS")
 
     def problems(self) -> list[Problem]:
-        """Return all that is wrong with LEASEQUEUE, in the order in which it is written."""
+        """Return all that is wrong with LEASEQUEUE, in the order it is written."""
         return list(problems())
 
 

@@ -1,8 +1,11 @@
-"""The effective value of a key: the queue's own, else the project's, else the default."""
+"""The value of a key: the queue's own, else the project's, else the default."""
 
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
+from django.core.signals import setting_changed
+from django.dispatch import receiver
 
 from django_leasequeue.conf.keys import SETTINGS
 from django_leasequeue.conf.kinds import Problem, WrongSetting
@@ -13,18 +16,22 @@ def given() -> dict:
     return as_dict("LEASEQUEUE", getattr(settings, "LEASEQUEUE", {}))
 
 
+@lru_cache
 def of_project(key: str) -> Any:
-    """Return the value of a key outside QUEUES; raise WrongSetting if it can't be used."""
+    """Return the value of a key outside QUEUES; raise WrongSetting if unusable."""
     setting, values = SETTINGS[key], given()
     if key not in values:
         return setting.default
     return setting.read(f"LEASEQUEUE[{key!r}]", values[key])
 
 
+@lru_cache(
+    maxsize=1024
+)  # read several times for each job; a project may make up queues
 def of_queue(key: str, queue: str | None) -> Any:
-    """Return the value of a key for a queue; None stands for one without its own values.
+    """Return the value of a key for a queue; raise WrongSetting if unusable.
 
-    Raise WrongSetting if it can't be used.
+    `queue` None stands for a queue that QUEUES does not name.
     """
     queues = as_dict("LEASEQUEUE['QUEUES']", given().get("QUEUES", {}))
     where = f"LEASEQUEUE['QUEUES'][{queue!r}]"
@@ -32,6 +39,13 @@ def of_queue(key: str, queue: str | None) -> Any:
     if key not in own:
         return of_project(key)
     return SETTINGS[key].read(f"{where}[{key!r}]", own[key])
+
+
+@receiver(setting_changed)
+def _forget(*, setting: str, **kwargs) -> None:
+    if setting == "LEASEQUEUE":
+        of_project.cache_clear()
+        of_queue.cache_clear()
 
 
 def pair_problem(queue: str | None) -> Problem | None:
@@ -42,9 +56,10 @@ def pair_problem(queue: str | None) -> Problem | None:
     whose = "" if queue is None else f" of queue {queue!r}"
     return Problem(
         "E005",
-        f"SAFETY_BUFFER{whose} is {buffer:g} seconds, above a third of LEASE ({lease:g}), "
-        "so a single missed renewal would lose the job.",
-        f"Set SAFETY_BUFFER to at most {lease / 3:g}, or LEASE to at least {buffer * 3:g}.",
+        f"SAFETY_BUFFER{whose} is {buffer:g} seconds, above a third of LEASE "
+        f"({lease:g}), so a single missed renewal would lose the job.",
+        f"Set SAFETY_BUFFER to at most {lease / 3:g}, "
+        f"or LEASE to at least {buffer * 3:g}.",
     )
 
 

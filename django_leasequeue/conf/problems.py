@@ -6,8 +6,10 @@ from difflib import get_close_matches
 from django_leasequeue.conf.keys import PER_QUEUE, SETTINGS
 from django_leasequeue.conf.kinds import Problem, WrongSetting
 from django_leasequeue.conf.lookup import as_dict, given, pair_problem
+from django_leasequeue.dedup import check_text
 
-QUEUE_NAME_LENGTH = 100
+# As long as the column: registry.LONGEST_QUEUE, which imports this package.
+LONGEST_QUEUE = 100
 
 
 def problems() -> Iterator[Problem]:
@@ -23,17 +25,6 @@ def problems() -> Iterator[Problem]:
         else:
             yield from _value_problems("LEASEQUEUE", key, value, SETTINGS)
     yield from _pair_problems(values.get("QUEUES"))
-
-
-def queue_name_problem(name: object) -> str | None:
-    """Return why this can't be a queue's name, as a sentence's end; None if it can."""
-    if not isinstance(name, str):
-        return f"must be text, not {type(name).__name__}"
-    if not 1 <= len(name) <= QUEUE_NAME_LENGTH:
-        return f"must have 1 to {QUEUE_NAME_LENGTH} characters, not {len(name)}"
-    if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
-        return "holds a NUL or a lone surrogate, which databases refuse"
-    return None
 
 
 def _queues_problems(queues: object) -> Iterator[Problem]:
@@ -55,15 +46,14 @@ def _queues_problems(queues: object) -> Iterator[Problem]:
 
 
 def _name_problems(where: str, name: object) -> Iterator[Problem]:
-    why = queue_name_problem(name)
-    if why:
-        yield Problem("E006", f"The name of a queue {why}: {where}.")
-    elif name == "*":
-        yield Problem(
-            "E006",
-            f"{where} is no queue: '*' only stands for all queues when a worker is started.",
-            "Put what is for every queue beside QUEUES.",
-        )
+    try:
+        check_text("name of a queue", name, LONGEST_QUEUE)
+    except (TypeError, ValueError) as error:
+        yield Problem("E006", f"{where}: {error}")
+    else:
+        if name == "*":
+            message = f"{where}: '*' is no queue, it means all queues to a worker only."
+            yield Problem("E006", message, "Put what is for every queue beside QUEUES.")
 
 
 def _value_problems(

@@ -12,8 +12,8 @@ from django.db.models import Manager, Model, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import LazyObject, Promise
 
-# The first that fits decides. Judged by class alone: looking at the value could run a query
-# (a lazy user) or anything else.
+# The first that fits decides. Judged by class alone: looking at the value could run a
+# query (a lazy user) or anything else.
 _HINTS = (
     (Enum, "use its .value"),
     (Promise, "use str(value)"),

@@ -20,9 +20,9 @@ def breaks_databases(text: str) -> str | None:
 def clean_text(text: str, max_chars: int, max_bytes: int | None = None) -> str:
     """Return the text fit for storing, as a plain str.
 
-    What no database takes becomes the replacement character. Text of more than `max_chars`
-    characters, or `max_bytes` bytes once it is ASCII JSON, keeps its head and its tail
-    around a mark that says how many characters are gone.
+    What no database takes becomes the replacement character. Text of more than
+    `max_chars` characters, or `max_bytes` bytes once it is ASCII JSON, keeps its head
+    and its tail around a mark that says how many characters are gone.
     """
     text = str.__str__(text)  # a subclass may have its own idea of len() and slices
     kept = _cut(text, max_chars)

@@ -1,9 +1,9 @@
 """A traceback as text of bounded length, made without trusting the exception.
 
-The standard library formats every cause and every frame before anything can be cut, and runs
-the exception's own code in places. Here a long chain, a deep stack and a wide group are cut
-first. Exceptions are code of the task's author, so whatever their methods raise is kept away
-from the worker, SystemExit included.
+The standard library formats every cause and every frame before anything can be cut, and
+runs the exception's own code in places. Here a long chain, a deep stack and a wide
+group are cut first. Exceptions are code of the task's author, so whatever their methods
+raise is kept away from the worker, SystemExit included.
 """
 
 import traceback
@@ -16,7 +16,7 @@ from django_leasequeue.payloads.texts import clean_text
 LATEST_CAUSES, FIRST_CAUSES = 5, 3
 # Frames kept of each exception: the way in, and the place where it happened.
 OUTER_FRAMES, INNER_FRAMES = 15, 25
-GROUP_MEMBERS, GROUP_DEPTH = 5, 3
+GROUP_MEMBERS, GROUP_DEPTH = 5, 2
 MESSAGE_CHARS = 1_000
 NOTES = 10
 
@@ -38,10 +38,10 @@ def message_of(exc: BaseException) -> str:
 
 
 def traceback_of(exc: BaseException) -> str:
-    """Return the traceback as Python prints it, oldest cause first, with long parts cut."""
+    """Return the traceback as Python prints it, with long parts cut."""
     try:
         return "".join(_chain(exc, GROUP_DEPTH))
-    except BaseException as error:  # as above, in any attribute it overrides
+    except BaseException as error:  # as in _text_of, in any attribute
         return f"(no traceback: reading it raised {class_name(type(error))})"
 
 
@@ -58,7 +58,7 @@ def _chain(exc: BaseException, depth: int) -> Iterator[str]:
     for place in reversed(range(len(links))):
         if LATEST_CAUSES <= place < LATEST_CAUSES + cut:
             if place == LATEST_CAUSES:
-                yield f"\n… ({cut} exceptions between these cut) …\n\n"
+                yield f"\n… ({cut:,} exceptions between these cut) …\n\n"
             continue
         error, joint = links[place]
         yield from _one(error, depth)
@@ -66,7 +66,7 @@ def _chain(exc: BaseException, depth: int) -> Iterator[str]:
 
 
 def _links(exc: BaseException) -> list[tuple[BaseException, str]]:
-    """Return the exception and its causes, latest first, each with what is said after it."""
+    """Return the exception and its causes, latest first, each with what follows it."""
     links, seen, joint = [], set(), ""
     while exc is not None and id(exc) not in seen:
         seen.add(id(exc))
@@ -102,9 +102,12 @@ def _frames(start: TracebackType) -> Iterator[str]:
         if total <= OUTER_FRAMES + INNER_FRAMES:
             yield from traceback.format_tb(start)
             return
+        cut = total - OUTER_FRAMES - INNER_FRAMES
         yield from traceback.format_tb(start, limit=OUTER_FRAMES)
-        yield f"  … ({total - OUTER_FRAMES - INNER_FRAMES:,} frames cut) …\n"
-        yield from traceback.format_tb(start, limit=-INNER_FRAMES)
+        yield f"  … ({cut:,} frames cut) …\n"
+        for _ in range(OUTER_FRAMES + cut):
+            start = start.tb_next
+        yield from traceback.format_tb(start)
     except Exception as error:  # a module's loader, asked for its source, may raise
         yield f"  (the frames can't be shown: {class_name(type(error))})\n"
 

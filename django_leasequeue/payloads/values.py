@@ -2,8 +2,9 @@
 
 What `dump` takes comes back from `load` equal, and of the same types: None, bool, int,
 float, str, list, and dict with str keys, and these classes themselves. A subclass would
-come back as its base, so it is refused. SafeString alone is taken, and comes back as str:
-it is what rendering a template returns, and `str()` does not turn it into plain text.
+come back as its base, so it is refused. SafeString alone is taken, and comes back as
+str: it is what rendering a template returns, and `str()` does not turn it into plain
+text.
 """
 
 import json
@@ -17,8 +18,8 @@ from django.utils.safestring import SafeString
 from django_leasequeue.payloads.hints import describe_type, what_to_use
 from django_leasequeue.payloads.texts import breaks_databases
 
-# MySQL parses JSON no deeper, so a payload can be looked into there with its functions. The
-# encoder and the parser recurse, and Python allows about 1,000 frames in all.
+# MySQL parses JSON no deeper, so a payload can be looked into there with its functions.
+# The encoder and the parser recurse, and Python allows about 1,000 frames in all.
 MAX_DEPTH = 100
 
 # A worker refuses to parse a longer number by default, whatever is allowed here.
@@ -42,11 +43,11 @@ class _Place(NamedTuple):
 def dump(value: Any, *, what: str, max_bytes: int, names: Sequence[str] = ()) -> str:
     """Return the value as ASCII JSON text without spaces; keys keep their order.
 
-    `what` names the value in messages: "kwargs" gives "kwargs.order[2].id". `names`: what
-    its first positions are called, for the arguments of a call. Raise TypeError for a value
-    of another type, ValueError for one that some database or worker would refuse: NaN,
-    infinities, NUL, lone surrogates, numbers above `MAX_DIGITS` digits, nesting deeper than
-    `MAX_DEPTH`, text longer than `max_bytes`.
+    `what` names the value in messages: "kwargs" gives "kwargs.order[2].id". `names`:
+    what its first positions are called, for the arguments of a call. Raise TypeError
+    for a value of another type, ValueError for one that some database or worker would
+    refuse: NaN, infinities, NUL, lone surrogates, numbers above `MAX_DIGITS` digits,
+    nesting deeper than `MAX_DEPTH`, text longer than `max_bytes`.
     """
     _check(value, what, max_bytes, names)
     try:
@@ -71,7 +72,7 @@ def load(text: str) -> Any:
 
 
 def try_dump_result(value: Any, max_bytes: int) -> tuple[str | None, str | None]:
-    """Return (JSON text, None) of a task's return value, or (None, why it is not kept)."""
+    """Return (JSON text, None) of a return value, or (None, why it is not kept)."""
     try:
         return dump(value, what="result", max_bytes=max_bytes), None
     except (TypeError, ValueError) as error:
@@ -79,9 +80,9 @@ def try_dump_result(value: Any, max_bytes: int) -> tuple[str | None, str | None]
 
 
 def _check(root: Any, what: str, max_bytes: int, names: Sequence[str]) -> None:
-    # Without recursion, so that no nesting is too deep to be told. `size` is never above
-    # the length of the text: a small value that names one list a thousand times over, on
-    # forty levels, is stopped before it is written out.
+    # Without recursion, so that no nesting is too deep to be told. `size` is never
+    # above the length of the text: a small value that names one list a thousand times
+    # over, on forty levels, is stopped before it is written out.
     size = 0
     todo = [(root, None, None)]
     while todo:
@@ -133,7 +134,8 @@ def _check_keys(container: dict) -> int:
         broken = breaks_databases(key)
         if broken:
             raise ValueError(
-                f"has the key {_shown(key)} with {broken}, which not every database stores."
+                f"has the key {_shown(key)} with {broken}, "
+                "which not every database stores."
             )
         size += len(key) + 3
     return size
@@ -160,8 +162,8 @@ def _too_deep(place: _Place) -> str:
 
 def _too_large(what: str, max_bytes: int) -> ValueError:
     return ValueError(
-        f"{what} is longer than the {max_bytes:,} bytes of JSON that are allowed: store the "
-        "data elsewhere and use its id."
+        f"{what} is longer than the {max_bytes:,} bytes of JSON that are allowed: "
+        "store the data elsewhere and use its id."
     )
 
 
