@@ -1,0 +1,56 @@
+"""What a worker holds of a job: the columns that a run needs, light to make and to pass on."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django_leasequeue import clock
+
+
+@dataclass(slots=True, eq=False)
+class Claimed:
+    """A job as its claim returned it.
+
+    Durations are seconds; instants named `…_at` without a zone are readings of
+    `clock.now()`, which only mean something inside this machine's uptime.
+    """
+
+    id: int
+    queue: str
+    task: str
+    args: (
+        str  # JSON text, parsed by the runner so that a broken one fails only this job
+    )
+    kwargs: str
+    meta: dict[str, Any]
+    attempts: int
+    max_attempts: int
+    recoveries: int
+    claims: int
+    round: int
+    errors: list[dict[str, Any]]
+    worker: str
+    token: UUID
+    claimed_at: datetime  # the database's clock, UTC
+    lease: float
+    buffer: float
+    # Read just before the claim, later the last acknowledged renewal, was sent: the lease
+    # ends at the earliest `lease` seconds after it.
+    renewed_at: float = field(default_factory=clock.now)
+    sent_at: float = field(default_factory=clock.now)
+
+    @property
+    def fence(self) -> tuple[int, int]:
+        """(job id, number of its claim): rises with every claim of the job."""
+        return self.id, self.claims
+
+    @property
+    def lease_ends(self) -> float:
+        """When the lease ends by `clock.now()`, as far as this process knows."""
+        return self.renewed_at + self.lease
+
+    def database_time(self) -> datetime:
+        """Return the database's present time, reckoned from the claim without a query."""
+        elapsed = clock.now() - self.sent_at
+        return (self.claimed_at + timedelta(seconds=elapsed)).astimezone(UTC)

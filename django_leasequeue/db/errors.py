@@ -1,0 +1,99 @@
+"""What a database error means, and running again what it lets run again."""
+
+import random
+import time
+
+from django.db import Error, InterfaceError, OperationalError, models, transaction
+
+from django_leasequeue import clock
+
+# Deadlock victim, lock wait ended, row changed under the snapshot (MariaDB 10.6.18 and later
+# with innodb_snapshot_isolation), and the same told at COMMIT by Galera.
+_MYSQL_PASSING = {1213, 1205, 1020}
+# serialization_failure, deadlock_detected, lock_not_available
+_POSTGRES_PASSING = {"40001", "40P01", "55P03"}
+# Server gone, lost connection while reading, connection refused, server shutting down,
+# killed by an administrator, idle too long (MySQL 8 and MariaDB).
+_MYSQL_LOST = {2002, 2003, 2006, 2013, 2055, 1053, 1927, 4031}
+# A unique key already holds the value; the message names the key.
+_MYSQL_DUPLICATE = 1062
+_POSTGRES_LOST_CLASS = "08"
+# admin_shutdown, crash_shutdown, cannot_connect_now, idle_in_transaction_session_timeout
+_POSTGRES_LOST = {"57P01", "57P02", "57P03", "25P03"}
+
+
+def is_passing_trouble(error: BaseException, connection) -> bool:
+    """Whether the statement was definitely rolled back and may simply be run again."""
+    cause = error.__cause__
+    if connection.vendor == "mysql":
+        return _mysql_number(error) in _MYSQL_PASSING
+    if connection.vendor == "postgresql":
+        return getattr(cause, "sqlstate", None) in _POSTGRES_PASSING
+    return isinstance(error, OperationalError) and any(
+        word in str(error) for word in ("locked", "busy")
+    )
+
+
+def is_connection_lost(error: BaseException, connection) -> bool:
+    """Whether the connection is gone, so that it is unknown what became of the statement."""
+    if connection.vendor == "mysql":
+        return isinstance(error, InterfaceError) or _mysql_number(error) in _MYSQL_LOST
+    if connection.vendor == "postgresql":
+        state = getattr(error.__cause__, "sqlstate", None)
+        if state is None:
+            # psycopg has no code for a socket that broke or never opened.
+            return isinstance(error, (InterfaceError, OperationalError))
+        return state in _POSTGRES_LOST or state.startswith(_POSTGRES_LOST_CLASS)
+    return False
+
+
+def is_violation(
+    error: BaseException, constraint: models.UniqueConstraint, model
+) -> bool:
+    """Whether an IntegrityError is about this unique constraint and no other."""
+    cause = error.__cause__
+    diagnosis = getattr(cause, "diag", None)
+    if diagnosis is not None:
+        return diagnosis.constraint_name == constraint.name
+    if _mysql_number(error) is not None:
+        # "Duplicate entry '…' for key 'table.name'" (MySQL) or "'name'" (MariaDB). The entry
+        # comes first and may hold anything, so only the end counts.
+        return _mysql_number(error) == _MYSQL_DUPLICATE and str(error).rstrip(
+            "\"')"
+        ).endswith(constraint.name)
+    columns = ", ".join(
+        f"{model._meta.db_table}.{model._meta.get_field(name).column}"
+        for name in constraint.fields
+    )
+    return str(error) == f"UNIQUE constraint failed: {columns}"
+
+
+def _mysql_number(error):
+    args = getattr(error, "args", ())
+    return args[0] if args and isinstance(args[0], int) else None
+
+
+def rerun(function, *, using: str, seconds: float, again=is_passing_trouble):
+    """Call `function` until it gets through passing trouble, for `seconds` at the most.
+
+    Inside somebody's transaction it is called once: there the database has already rolled
+    back more than this function did.
+
+    `again(error, connection)` says which errors are worth another call. Returns what
+    `function` returns. Raises the last error once the time is over, and any other at once.
+    """
+    connection = transaction.get_connection(using)
+    deadline = clock.now() + seconds
+    pause = 0.005  # a deadlock victim usually gets through at once
+    while True:
+        try:
+            return function()
+        except Error as error:
+            if connection.in_atomic_block or not again(error, connection):
+                raise
+            # Jitter keeps the same two rivals from meeting again in step.
+            wait = random.uniform(pause / 2, pause)
+            if clock.now() + wait > deadline:
+                raise
+            time.sleep(wait)
+            pause = min(pause * 2, 0.5)

@@ -1,0 +1,70 @@
+"""The database's clock, and how it stores an instant."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db import models
+
+
+class DatabaseNow(models.Func):
+    """The database's present time in UTC, plus `delta` (seconds or a timedelta, any sign).
+
+    Django's Now() is CURRENT_TIMESTAMP on MySQL, which is in the session's zone; this is
+    UTC everywhere, with microseconds.
+    """
+
+    arity = 0
+    output_field: models.Field = models.DateTimeField()
+
+    def __init__(self, delta: timedelta | float = 0):
+        self.delta = delta if isinstance(delta, timedelta) else timedelta(seconds=delta)
+        super().__init__(output_field=models.DateTimeField())
+
+    def as_sql(
+        self, compiler, connection, **_
+    ):  # pragma: no cover - each vendor has its own
+        raise NotImplementedError(f"No clock is known for {connection.vendor}.")
+
+    def as_postgresql(self, compiler, connection, **_):
+        if not self.delta:
+            return "STATEMENT_TIMESTAMP()", []
+        return "(STATEMENT_TIMESTAMP() + %s::interval)", [
+            f"{_micros(self.delta)} microseconds"
+        ]
+
+    def as_mysql(self, compiler, connection, **_):
+        if not self.delta:
+            return "UTC_TIMESTAMP(6)", []
+        return "(UTC_TIMESTAMP(6) + INTERVAL %s MICROSECOND)", [_micros(self.delta)]
+
+    def as_sqlite(self, compiler, connection, **_):
+        # SQLite counts milliseconds; the zeros keep all stored texts of one length, so that
+        # they compare as the times do.
+        now = "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'"
+        if not self.delta:
+            return f"{now})", []
+        return f"{now}, %s)", [f"{self.delta / timedelta(seconds=1):+.3f} seconds"]
+
+
+def _micros(delta: timedelta) -> int:
+    return delta // timedelta(microseconds=1)
+
+
+def stored_time(value: datetime, connection) -> Any:
+    """Return an aware UTC datetime as the database's parameter for it."""
+    if connection.vendor == "postgresql":
+        return value
+    return value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+
+
+def loaded_time(value: datetime, connection, utc) -> datetime:
+    """Return a datetime that Django read from a UTC column as an aware one in UTC."""
+    if connection.vendor == "postgresql":
+        if value.tzinfo is None:
+            # Without USE_TZ Django drops the zone of the session; `fold` still tells the two
+            # passes of a repeated hour apart.
+            value = value.replace(tzinfo=ZoneInfo(connection.timezone_name))
+        return value.astimezone(utc)
+    # The column holds UTC; whatever zone Django put on it is the connection's setting.
+    return value.replace(tzinfo=utc)

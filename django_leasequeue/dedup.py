@@ -1,0 +1,101 @@
+"""A dedup id and the rules by which one job holds it."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Literal
+
+from django_leasequeue.durations import Duration, seconds
+
+MAX_LENGTH = 510
+
+
+class DispatchOutcome(StrEnum):
+    """What a dispatch did, the second half of the Dispatch that it returns."""
+
+    ADDED = "added"
+    SKIPPED = "skipped"
+    EXTENDED = "extended"
+    REPLACED = "replaced"
+    RERUN = "rerun"
+
+
+@dataclass(frozen=True, slots=True)
+class Dedup:
+    """With `ttl` alone the id is free again when the window ends, even if its job still runs
+    or waits: then two jobs of one id exist side by side.
+
+    `id`: 1 to 510 characters, compared exactly.
+    `ttl`: seconds or a timedelta, more than 0; the job holds the id for that long from its
+    dispatch, by the database's clock.
+    `until`: "finished" (default without `ttl`), the job holds the id until it has succeeded,
+    failed for good or been cancelled; "removed", as long as its row exists. With `ttl`, until
+    both are over.
+    `extend`: a dispatch that finds a holder with a window starts the window anew, at the
+    length it has.
+    `replace`: a dispatch that finds a pending holder puts its own arguments in place of the
+    holder's; with `postpone` also its own time.
+    `rerun`: a dispatch that finds a running holder makes it run once more when it ends, with
+    the newest arguments if also `replace`.
+
+    Raises ValueError or TypeError for anything else.
+    """
+
+    id: str
+    ttl: Duration | None = None
+    until: Literal["finished", "removed"] | None = None
+    extend: bool = False
+    replace: bool = False
+    postpone: bool = False
+    rerun: bool = False
+
+    def __post_init__(self):
+        check_text("dedup id", self.id, MAX_LENGTH)
+        if self.ttl is not None:
+            window = timedelta(seconds=seconds(self.ttl, what="ttl"))
+            object.__setattr__(self, "ttl", window)
+            if self.ttl <= timedelta(0):
+                raise ValueError(f"ttl must be more than 0, not {self.ttl}.")
+        if self.until not in (None, "finished", "removed"):
+            raise ValueError(
+                f"until must be 'finished' or 'removed', not {self.until!r}."
+            )
+        if self.extend and self.ttl is None:
+            raise ValueError(
+                "extend needs a ttl: without one there is no window to extend."
+            )
+        if self.postpone and not self.replace:
+            raise ValueError("postpone goes with replace: it moves what is replaced.")
+
+    @property
+    def hold(self) -> str:
+        """What holds the id besides the window: "finished", "removed", or "" for nothing."""
+        if self.until is not None:
+            return self.until
+        return "" if self.ttl is not None else "finished"
+
+
+def check_text(what: str, value, longest: int) -> str:
+    """Return `value` if every database can store and compare it as it is.
+
+    Raises TypeError unless it is a str, ValueError if it is empty, longer than `longest`
+    characters, or holds a NUL or half of a surrogate pair.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"The {what} must be a str, not {type(value).__name__}.")
+    if not value:
+        raise ValueError(f"The {what} must not be empty.")
+    if len(value) > longest:
+        raise ValueError(
+            f"The {what} has {len(value)} characters; at most {longest} are allowed. "
+            "A hash of the long part keeps it short."
+        )
+    if "\x00" in value:
+        raise ValueError(
+            f"The {what} {value!r} holds a NUL, which PostgreSQL can't store."
+        )
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError(
+            f"The {what} {value!r} holds half of a surrogate pair, not a character."
+        )
+    return value

@@ -1,0 +1,114 @@
+"""Every error this package raises, each with the facts as attributes."""
+
+
+class LeaseQueueError(Exception):
+    """Base of every error of this package."""
+
+
+class UnknownTask(LeaseQueueError, LookupError):
+    """No task of this name is registered in this process."""
+
+    def __init__(self, name):
+        self.name = name
+        super().__init__(
+            f"No task is registered as {name!r}. Tasks are found in the 'tasks' module of "
+            "each installed app and in the modules that LEASEQUEUE['TASK_MODULES'] lists."
+        )
+
+
+class UndiscoverableTask(LeaseQueueError):
+    """The task lives in a module that workers do not import."""
+
+    def __init__(self, name, module):
+        self.name, self.module = name, module
+        super().__init__(
+            f"Task {name!r} is defined in {module!r}, which workers do not import, so no "
+            "worker could run it. Move it to the 'tasks' module of an installed app, or add "
+            f"{module!r} to LEASEQUEUE['TASK_MODULES']."
+        )
+
+
+class DedupConflict(LeaseQueueError):
+    """The dedup id is held by a job of another task."""
+
+    def __init__(self, dedup_id, queue, wanted, owner_id, owner_task):
+        self.dedup_id, self.queue, self.wanted = dedup_id, queue, wanted
+        self.owner_id, self.owner_task = owner_id, owner_task
+        super().__init__(
+            f"Dedup id {dedup_id!r} in queue {queue!r} is held by job {owner_id} of task "
+            f"{owner_task!r}, so no job of {wanted!r} was dispatched. Give each task ids of "
+            "its own, for example with the task's name as a prefix."
+        )
+
+
+class DispatchConflict(LeaseQueueError):
+    """The dispatch could not be decided inside the caller's transaction."""
+
+    def __init__(self, dedup_id, queue, why):
+        self.dedup_id, self.queue, self.why = dedup_id, queue, why
+        super().__init__(
+            f"The dispatch of {dedup_id!r} in queue {queue!r} was not decided: {why}. Nothing "
+            "was stored. Run the whole transaction again, or dispatch in "
+            "transaction.on_commit()."
+        )
+
+
+class LeaseLost(LeaseQueueError):
+    """A write was refused because the lease is no longer this worker's."""
+
+    def __init__(self, job_id, why):
+        self.job_id, self.why = job_id, why
+        super().__init__(f"The lease on job {job_id} was lost: {why}.")
+
+
+class JobRunAborted(LeaseQueueError):
+    """Raised inside a task by `context.check()`: this run no longer counts.
+
+    The lease was lost, so another worker may run the job already, and whatever this run
+    yields is discarded. Stop without further side effects.
+    """
+
+    def __init__(self, job_id, why):
+        self.job_id, self.why = job_id, why
+        super().__init__(
+            f"The run of job {job_id} must stop: {why}. Its outcome is discarded."
+        )
+
+
+class WorkersLost(LeaseQueueError):
+    """Recorded on a job whose workers died or vanished too often while running it."""
+
+
+class TransactionLeftOpen(LeaseQueueError):
+    """Recorded on a job whose task returned with a database transaction still open."""
+
+
+class Retry(LeaseQueueError):
+    """Raise it in a task to run the job again later; counts as an attempt.
+
+    `delay`: seconds or a timedelta; None takes the task's backoff. `reason` is kept in the
+    job's errors. Once the attempts are used up, the job fails.
+    """
+
+    def __init__(self, delay=None, reason=""):
+        self.delay, self.reason = delay, reason
+        super().__init__(reason or "The task asked to be run again.")
+
+
+class Discard(LeaseQueueError):
+    """Raise it in a task to fail the job now, whatever attempts are left."""
+
+    def __init__(self, reason=""):
+        self.reason = reason
+        super().__init__(reason or "The task gave up for good.")
+
+
+class Snooze(LeaseQueueError):
+    """Raise it in a task to run the job later; counts no attempt.
+
+    `delay`: seconds or a timedelta.
+    """
+
+    def __init__(self, delay):
+        self.delay = delay
+        super().__init__("The task asked to be run later.")

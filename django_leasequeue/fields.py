@@ -1,0 +1,82 @@
+"""Column types that hold the same on every database."""
+
+import json
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from django_leasequeue import db
+
+
+class ExactCharField(models.CharField):
+    """Text that is equal only if every character is: case, accents and trailing spaces count."""
+
+    def db_parameters(self, connection):
+        parameters = super().db_parameters(connection)
+        parameters["collation"] = db.exact_collation(connection)
+        return parameters
+
+
+class UTCDateTimeField(models.DateTimeField):
+    """An instant, stored as UTC whatever USE_TZ, TIME_ZONE and the connection's zone say.
+
+    Read as an aware datetime in UTC. Takes aware datetimes; a naive one is read in TIME_ZONE
+    where USE_TZ is off and refused where it is on, since it could mean any of several instants.
+    """
+
+    def to_python(self, value):
+        if isinstance(value, datetime):
+            return _in_utc(value)
+        value = super().to_python(value)
+        return None if value is None else _in_utc(value)
+
+    def get_prep_value(self, value):
+        value = models.Field.get_prep_value(self, value)
+        if value is None or hasattr(value, "resolve_expression"):
+            return value
+        return self.to_python(value)
+
+    def get_db_prep_value(self, value, connection, prepared=False):
+        if not prepared:
+            value = self.get_prep_value(value)
+        if isinstance(value, datetime):
+            return db.stored_time(value, connection)
+        return value
+
+    def from_db_value(self, value, expression, connection):
+        return None if value is None else db.loaded_time(value, connection, UTC)
+
+
+def _in_utc(value: datetime) -> datetime:
+    if timezone.is_naive(value):
+        if settings.USE_TZ:
+            raise ValueError(
+                f"{value!r} has no time zone, so it could be any of several instants. Pass an "
+                "aware datetime, such as django.utils.timezone.now() makes."
+            )
+        value = timezone.make_aware(value, timezone.get_default_timezone())
+    return value.astimezone(UTC)
+
+
+class JSONTextField(models.TextField):
+    """A JSON value kept as ASCII text, so that it reads back exactly as it was written.
+
+    JSON columns would not do: jsonb reads 1e22 back as an integer, MySQL turns integers
+    beyond 64 bits into floats, and both reorder keys.
+    """
+
+    def get_prep_value(self, value):
+        if value is None or hasattr(value, "resolve_expression"):
+            return value
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+    def from_db_value(self, value, expression, connection):
+        return None if value is None else json.loads(value)
+
+    def to_python(self, value):
+        return value
+
+    def value_to_string(self, obj):
+        return self.get_prep_value(self.value_from_object(obj))

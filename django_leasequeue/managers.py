@@ -1,0 +1,165 @@
+"""The verbs of the queue and the adjectives of its rows, on `Job.objects`.
+
+Each verb is one line; the room it leads to is in `transitions`.
+"""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+from django.db import models, router
+
+from django_leasequeue import db, transitions
+from django_leasequeue.dedup import DispatchOutcome
+from django_leasequeue.specs import JobSpec, prepare
+from django_leasequeue.states import FINAL, Status
+
+
+class Dispatch(NamedTuple):
+    """What a dispatch returns: the new job, or the one that holds the id, and what was done."""
+
+    job: models.Model
+    outcome: DispatchOutcome
+
+    @property
+    def added(self) -> bool:
+        """Whether a new job was made."""
+        return self.outcome == DispatchOutcome.ADDED
+
+
+class JobQuerySet(models.QuerySet):
+    """Jobs, and everything that is done with them. `using(alias)` chooses the database."""
+
+    # --- Adjectives
+
+    def pending(self):
+        """Jobs that wait: for their time, a worker or their next attempt."""
+        return self.filter(status=Status.PENDING)
+
+    def due(self):
+        """Pending jobs whose time has come."""
+        return self.pending().filter(run_at__lte=db.DatabaseNow())
+
+    def running(self):
+        """Jobs held by a worker, whether its lease still lasts or not."""
+        return self.filter(status=Status.RUNNING)
+
+    def expired(self):
+        """Running jobs whose lease is past: the next claim takes them."""
+        return self.running().filter(processing_until__lte=db.DatabaseNow())
+
+    def finished(self):
+        """Jobs that have succeeded, failed for good or been cancelled."""
+        return self.filter(status__in=sorted(FINAL))
+
+    # --- Verbs
+
+    def dispatch(
+        self,
+        task,
+        args=(),
+        kwargs=None,
+        *,
+        queue=None,
+        priority=None,
+        delay=None,
+        run_at=None,
+        group=None,
+        max_attempts=None,
+        meta=None,
+        dedup=None,
+    ) -> Dispatch:
+        """Store a job, or find the one that holds its dedup id. In the caller's transaction.
+
+        `task`: a task, or its registered name. `args`, `kwargs`: JSON values that fit the
+        function. `queue`, `priority` (-100 to 100, larger first), `max_attempts` (runs in
+        all): the task's own unless given. `delay`: seconds or a timedelta from now, by the
+        database's clock; or `run_at`: an aware datetime. `group`: a label. `meta`: a dict of
+        the caller's own. `dedup`: an id or a Dedup.
+
+        Returns (job, outcome). Raises TypeError or ValueError for arguments that don't fit,
+        UnknownTask, UndiscoverableTask, DedupConflict if another task's job holds the id,
+        DispatchConflict if the caller's transaction can't see who holds it.
+        """
+        spec = JobSpec(
+            task,
+            args,
+            kwargs,
+            queue,
+            priority,
+            delay,
+            run_at,
+            group,
+            max_attempts,
+            meta,
+            dedup,
+        )
+        return Dispatch(
+            *transitions.dispatch.dispatch(self._for_write(), prepare(spec))
+        )
+
+    async def adispatch(self, task, args=(), kwargs=None, **options) -> Dispatch:
+        """See dispatch()."""
+        return await sync_to_async(self.dispatch)(task, args, kwargs, **options)
+
+    def dispatch_many(self, specs) -> list[Dispatch]:
+        """Store many jobs in one transaction: all of them, or none if anything is raised.
+
+        `specs`: JobSpec objects, or what `task.spec(...)` makes. Returns one Dispatch a spec,
+        in order. Raises what dispatch() raises, naming the spec, before anything is written.
+        """
+        prepared = []
+        for number, spec in enumerate(specs):
+            try:
+                prepared.append(prepare(spec))
+            except Exception as error:
+                error.add_note(
+                    f"In spec {number} of dispatch_many; nothing was stored."
+                )
+                raise
+        done = transitions.dispatch.dispatch_many(self._for_write(), prepared)
+        return [Dispatch(*pair) for pair in done]
+
+    async def adispatch_many(self, specs) -> list[Dispatch]:
+        """See dispatch_many()."""
+        return await sync_to_async(self.dispatch_many)(specs)
+
+    def claim(
+        self, selection, limit: int, token: UUID, worker: str, *, expired: bool = True
+    ):
+        """See transitions.claim."""
+        return transitions.claim.claim(
+            self._for_write(), selection, limit, token, worker, expired
+        )
+
+    def renew(self, token: UUID):
+        """See transitions.renew."""
+        return transitions.renew.renew(self._for_write(), token)
+
+    def settle(self, finished):
+        """See transitions.settle."""
+        return transitions.settle.settle(self._for_write(), finished)
+
+    def release(self, token: UUID, ids=None, death: str | None = None) -> set[int]:
+        """See transitions.release."""
+        return transitions.release.release(self._for_write(), token, ids, death)
+
+    def _for_write(self):
+        # Every read of a verb goes where it writes: a replica may not have the row yet.
+        return self.model._base_manager.using(
+            self._db or router.db_for_write(self.model)
+        )
+
+    # So that a template can't call what it is handed.
+    for _verb in (
+        dispatch,
+        adispatch,
+        dispatch_many,
+        adispatch_many,
+        claim,
+        renew,
+        settle,
+        release,
+    ):
+        _verb.alters_data = True
+    del _verb

@@ -1,0 +1,6 @@
+"""The tables."""
+
+from django_leasequeue.models.job import Job
+from django_leasequeue.models.worker import Worker
+
+__all__ = ["Job", "Worker"]

@@ -1,0 +1,162 @@
+"""The job table: every column, what it starts as and who changes it."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from django_leasequeue.db import PartialIndex
+from django_leasequeue.dedup import MAX_LENGTH
+from django_leasequeue.fields import ExactCharField, JSONTextField, UTCDateTimeField
+from django_leasequeue.managers import JobQuerySet
+from django_leasequeue.registry import LONGEST_NAME, LONGEST_QUEUE
+from django_leasequeue.specs import LONGEST_GROUP
+from django_leasequeue.states import FINAL, Status
+
+
+class Job(models.Model):
+    """A task to be run, the lease of whoever runs it, and what became of it.
+
+    Made by `Job.objects.dispatch` and changed only by the verbs of the manager. All times
+    are the database's clock, in UTC.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    queue = ExactCharField(_("queue"), max_length=LONGEST_QUEUE)
+    # The registered name; nothing is imported or called because a row names it.
+    task = ExactCharField(_("task"), max_length=LONGEST_NAME)
+    args = JSONTextField(_("arguments"), default=list)
+    kwargs = JSONTextField(_("keyword arguments"), default=dict)
+    # Arguments that a dispatch left for the next round of a running job; null without any.
+    next_args = JSONTextField(_("next arguments"), null=True)
+    next_kwargs = JSONTextField(_("next keyword arguments"), null=True)
+    group = ExactCharField(_("group"), max_length=LONGEST_GROUP, null=True)
+    # -100 to 100, larger first.
+    priority = models.SmallIntegerField(_("priority"), default=0)
+    # Not before this; moved by retries, snoozes and dispatches that postpone.
+    run_at = UTCDateTimeField(_("run at"))
+    status = models.CharField(
+        _("status"), max_length=16, choices=Status.choices, default=Status.PENDING
+    )
+    # Starts at 1; each rerun, replacement of started work and retry by hand adds one.
+    round = models.PositiveIntegerField(_("round"), default=1)
+    # Recorded outcomes of this round; a crash, a stop and a snooze add none.
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    max_attempts = models.PositiveIntegerField(_("max attempts"), default=1)
+    # Workers lost by this round since it last recorded something.
+    recoveries = models.PositiveIntegerField(_("recoveries"), default=0)
+    # Claims ever made; with the id the fence for outside systems.
+    claims = models.PositiveIntegerField(_("claims"), default=0)
+
+    # The lease: both are set by claim, and null unless the job is running.
+    processing_until = UTCDateTimeField(_("processing until"), null=True)
+    processing_token = models.UUIDField(_("processing token"), null=True)
+    # The token of the last lease that was given up or settled, by which a worker recognises
+    # a write of its own whose answer was lost. Before the first claim: of the bulk insert.
+    last_token = models.UUIDField(_("last token"), null=True)
+    # The last that claimed it; "" before the first claim.
+    worker = models.CharField(_("worker"), max_length=255, default="", blank=True)
+    # Every worker that claimed it, one a line, oldest first, cut to the newest.
+    worker_ids = models.TextField(_("worker ids"), default="", blank=True)
+
+    # The id this job holds; moved to released_dedup_id by the dispatch that next wants it.
+    dedup_id = ExactCharField(_("dedup id"), max_length=MAX_LENGTH, null=True)
+    released_dedup_id = ExactCharField(
+        _("released dedup id"), max_length=MAX_LENGTH, null=True
+    )
+    # The window: its length, and its end, which `extend` moves. Null without one.
+    dedup_ttl = models.DurationField(_("dedup window"), null=True)
+    dedup_until = UTCDateTimeField(_("dedup window ends"), null=True)
+    # What else holds the id: "finished", "removed", or "" for the window alone.
+    dedup_hold = models.CharField(_("dedup hold"), max_length=8, default="", blank=True)
+    # Set by a dispatch on a running job; whatever ends the run starts a new round instead.
+    rerun = models.BooleanField(_("rerun"), default=False)
+    # Dispatches that this job answered instead of a new one, and when last.
+    suppressed = models.PositiveIntegerField(_("suppressed dispatches"), default=0)
+    last_suppressed_at = UTCDateTimeField(_("last suppressed at"), null=True)
+
+    concurrency_key = ExactCharField(_("concurrency key"), max_length=255, null=True)
+    # Kept out of the claim index while no slot of its key is free.
+    blocked = models.BooleanField(_("blocked"), default=False)
+    # The schedule that made it, and the tick it was made for.
+    schedule = ExactCharField(_("schedule"), max_length=255, null=True)
+    tick = UTCDateTimeField(_("tick"), null=True)
+
+    # Null until it has succeeded, and where the task's value is not JSON.
+    result = JSONTextField(_("result"), null=True)
+    # Newest last, capped by MAX_ERRORS; kept across rounds.
+    errors = JSONTextField(_("errors"), default=list)
+    progress = JSONTextField(_("progress"), null=True)
+    # The caller's own, for filters; never read by a worker.
+    meta = models.JSONField(_("meta"), default=dict, blank=True)
+    cancel_requested_at = UTCDateTimeField(_("cancel requested at"), null=True)
+    created_at = UTCDateTimeField(_("created at"))
+    # Of the first claim ever, and of the latest.
+    started_at = UTCDateTimeField(_("started at"), null=True)
+    last_attempted_at = UTCDateTimeField(_("last attempted at"), null=True)
+    # Set if and only if the status is final.
+    finished_at = UTCDateTimeField(_("finished at"), null=True)
+
+    objects: ClassVar[models.Manager] = JobQuerySet.as_manager()
+
+    class Meta:
+        verbose_name = _("job")
+        verbose_name_plural = _("jobs")
+        # Listed newest first; a claim has an order of its own.
+        ordering = ["-id"]
+        constraints = [
+            # Without a condition: MySQL silently makes no conditional one.
+            models.UniqueConstraint(
+                fields=["queue", "dedup_id"], name="leasequeue_dedup"
+            ),
+            models.UniqueConstraint(
+                fields=["schedule", "tick"], name="leasequeue_tick"
+            ),
+            models.CheckConstraint(
+                name="leasequeue_running_has_lease",
+                condition=Q(
+                    status=Status.RUNNING,
+                    processing_token__isnull=False,
+                    processing_until__isnull=False,
+                )
+                | Q(
+                    status__in=sorted({*Status} - {Status.RUNNING}),
+                    processing_token__isnull=True,
+                    processing_until__isnull=True,
+                ),
+            ),
+            models.CheckConstraint(
+                name="leasequeue_final_has_end",
+                condition=Q(status__in=sorted(FINAL), finished_at__isnull=False)
+                | Q(status__in=sorted({*Status} - FINAL), finished_at__isnull=True),
+            ),
+        ]
+        indexes = [
+            # A claim reads one queue and priority from its head, see db.lanes.
+            PartialIndex(
+                name="leasequeue_claim",
+                where={"status": Status.PENDING.value, "blocked": False},
+                fields=["queue", "priority", "run_at", "id"],
+            ),
+            # Leases that are past, oldest first.
+            PartialIndex(
+                name="leasequeue_lease",
+                where={"status": Status.RUNNING.value},
+                fields=["processing_until", "id"],
+            ),
+            # What a worker holds by one token: renewals and the supervisor's release.
+            PartialIndex(
+                name="leasequeue_token",
+                where={"status": Status.RUNNING.value},
+                fields=["processing_token", "id"],
+            ),
+        ]
+
+    def __str__(self):
+        return f"{self.task} ({self.pk})"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has succeeded, failed for good or been cancelled."""
+        return self.status in FINAL

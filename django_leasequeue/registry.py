@@ -1,0 +1,212 @@
+"""The tasks this process knows, by name, and what may be asked of them."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from django.apps import apps
+from django.utils.module_loading import module_has_submodule
+
+from django_leasequeue.conf import conf
+from django_leasequeue.dedup import Dedup, check_text
+from django_leasequeue.exceptions import UndiscoverableTask, UnknownTask
+
+LONGEST_NAME = 255
+LONGEST_QUEUE = 100
+# Django's own bounds for a task's priority (django.tasks.base).
+LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """A registered function and its options; None means the queue's or the global setting."""
+
+    name: str
+    func: Callable[..., Any]
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int | None = None
+    max_recoveries: int | None = None
+    backoff: Callable[[int], Any] | None = None
+    atomic: bool = False
+    takes_context: bool = False
+    dedup: str | Dedup | Callable[..., str | Dedup | None] | None = None
+    aliases: tuple[str, ...] = ()
+    retry_on: tuple[type[BaseException], ...] = ()
+    discard_on: tuple[type[BaseException], ...] = ()
+    # The module that has to be imported for the task to be registered.
+    module: str = field(default="")
+
+    def __post_init__(self):
+        for name in (self.name, *self.aliases):
+            check_text("task name", name, LONGEST_NAME)
+        check_text("queue", self.queue, LONGEST_QUEUE)
+        check_priority(self.priority)
+        check_count("max_attempts", self.max_attempts, 1)
+        check_count("max_recoveries", self.max_recoveries, 0)
+        if self.backoff is not None and not callable(self.backoff):
+            raise TypeError("backoff must be a callable of the attempt's number.")
+        if self.atomic and self.is_async:
+            raise TypeError(
+                f"Task {self.name!r} is async, but atomic=True runs it inside a database "
+                "transaction, which Django offers to plain functions only. Make it a plain "
+                "function, or drop atomic=True."
+            )
+        for option in ("retry_on", "discard_on"):
+            for kind in getattr(self, option):
+                if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+                    raise TypeError(f"{option} takes exception classes, not {kind!r}.")
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether the function is `async def`."""
+        return inspect.iscoroutinefunction(self.func)
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """What a dispatch must match: the function's parameters without the context."""
+        signature = inspect.signature(self.func)
+        if not self.takes_context:
+            return signature
+        parameters = list(signature.parameters.values())
+        if not parameters:
+            raise TypeError(
+                f"Task {self.name!r} takes_context but has no parameter for it."
+            )
+        return signature.replace(parameters=parameters[1:])
+
+    def bind(self, args, kwargs) -> None:
+        """Raise TypeError, naming the task, unless the arguments fit the function."""
+        try:
+            self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(
+                f"Arguments don't fit {self.name}{self.signature}: {error}."
+            ) from None
+
+    def dedup_for(self, args, kwargs) -> Dedup | None:
+        """Return the task's own dedup id for these arguments, if it has one."""
+        wanted = self.dedup(*args, **kwargs) if callable(self.dedup) else self.dedup
+        return as_dedup(wanted)
+
+
+_tasks: dict[str, TaskOptions] = {}
+
+
+def register(options: TaskOptions) -> None:
+    """Make a task known under its name and aliases.
+
+    Raises ValueError if another function has one of them. The same function registered
+    again, as after a module reload, takes the place of its former self.
+    """
+    for name in (options.name, *options.aliases):
+        known = _tasks.get(name)
+        if known is not None and _identity(known) != _identity(options):
+            raise ValueError(
+                f"Two tasks want the name {name!r}: {_identity(known)} and "
+                f"{_identity(options)}. Give one of them another name=."
+            )
+    for name in (options.name, *options.aliases):
+        _tasks[name] = options
+
+
+def _identity(options: TaskOptions) -> str:
+    return f"{options.func.__module__}.{options.func.__qualname__}"
+
+
+def get(name: str) -> TaskOptions:
+    """Return the task of this name or alias; raises UnknownTask."""
+    try:
+        return _tasks[name]
+    except KeyError:
+        raise UnknownTask(name) from None
+
+
+def names() -> list[str]:
+    """Return the names of all registered tasks, without aliases, in order."""
+    return sorted({options.name for options in _tasks.values()})
+
+
+def resolve(task: Any) -> TaskOptions:
+    """Return the options of a task, or of the registered name of one.
+
+    Raises UnknownTask for a name nobody registered, TypeError for anything that is neither.
+    """
+    options = get(task) if isinstance(task, str) else getattr(task, "options", None)
+    if not isinstance(options, TaskOptions):
+        raise TypeError(
+            f"{task!r} is no task. Decorate the function with @task and pass it, or pass its "
+            "registered name."
+        )
+    return options
+
+
+def check_discoverable(options: TaskOptions) -> None:
+    """Raise UndiscoverableTask if workers don't import the module the task lives in."""
+    module = options.module or options.func.__module__
+    if not any(
+        module == root or module.startswith(f"{root}.") for root in task_modules()
+    ):
+        raise UndiscoverableTask(options.name, module)
+
+
+def task_modules() -> list[str]:
+    """Return the modules and packages in which workers look for tasks."""
+    return [
+        *(f"{app.name}.tasks" for app in apps.get_app_configs()),
+        *conf.task_modules,
+    ]
+
+
+def autodiscover() -> None:
+    """Import every module in which tasks may be: see `task_modules`.
+
+    An error inside such a module is raised as it is; only a `tasks` module that an app does
+    not have is passed over.
+    """
+    for app in apps.get_app_configs():
+        if module_has_submodule(app.module, "tasks"):
+            _import_all(f"{app.name}.tasks")
+    for name in conf.task_modules:
+        _import_all(name)
+
+
+def _import_all(name: str) -> None:
+    module = importlib.import_module(name)
+    for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}."):
+        importlib.import_module(found.name)
+
+
+def as_dedup(wanted: str | Dedup | None) -> Dedup | None:
+    """Return a dedup id given as text or Dedup as the latter."""
+    if wanted is None or isinstance(wanted, Dedup):
+        return wanted
+    return Dedup(wanted)
+
+
+def check_priority(value: int) -> int:
+    """Return a priority that is a whole number within Django's bounds, or raise."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"priority must be an int, not {type(value).__name__}.")
+    if not LOWEST_PRIORITY <= value <= HIGHEST_PRIORITY:
+        raise ValueError(
+            f"priority must lie between {LOWEST_PRIORITY} and {HIGHEST_PRIORITY}, larger "
+            f"first; {value} does not."
+        )
+    return value
+
+
+def check_count(what: str, value: int | None, least: int) -> int | None:
+    """Return None or a whole number of at least `least`, or raise."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} must be an int, not {type(value).__name__}.")
+    # The largest that a PositiveIntegerField holds on every database.
+    if not least <= value <= 2_147_483_647:
+        raise ValueError(f"{what} must be at least {least}, not {value}.")
+    return value

@@ -1,0 +1,121 @@
+"""A job that is to be made: what the caller asked for, checked before anything is written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django_leasequeue import payloads, registry
+from django_leasequeue.conf import conf
+from django_leasequeue.dedup import Dedup, check_text
+from django_leasequeue.durations import Duration, seconds
+
+LONGEST_GROUP = 255
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One job for `dispatch_many`; the arguments are those of `Job.objects.dispatch`."""
+
+    task: Any
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] | None = None
+    queue: str | None = None
+    priority: int | None = None
+    delay: Duration | None = None
+    run_at: datetime | None = None
+    group: str | None = None
+    max_attempts: int | None = None
+    meta: Mapping[str, Any] | None = None
+    dedup: str | Dedup | None = None
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A checked spec: `values` by column, `delay` where the time is the database's now."""
+
+    values: dict[str, Any]
+    delay: timedelta
+    run_at: datetime | None
+    dedup: Dedup | None
+    size: int
+
+
+def prepare(spec: JobSpec) -> Prepared:
+    """Check a spec against its task and every database.
+
+    Returns what is to be stored. Raises TypeError or ValueError naming what is wrong,
+    UnknownTask or UndiscoverableTask.
+    """
+    task = registry.resolve(spec.task)
+    registry.check_discoverable(task)
+    args, kwargs = _arguments(spec)
+    task.bind(args, kwargs)
+    texts = [
+        payloads.dump(args, what="args", max_bytes=conf.max_argument_bytes),
+        payloads.dump(kwargs, what="kwargs", max_bytes=conf.max_argument_bytes),
+    ]
+    queue = check_text("queue", spec.queue or task.queue, registry.LONGEST_QUEUE)
+    dedup = registry.as_dedup(spec.dedup) or task.dedup_for(args, kwargs)
+    values = {
+        "task": task.name,
+        "queue": queue,
+        "args": payloads.load(texts[0]),
+        "kwargs": payloads.load(texts[1]),
+        "priority": registry.check_priority(
+            task.priority if spec.priority is None else spec.priority
+        ),
+        "max_attempts": registry.check_count(
+            "max_attempts",
+            next(
+                limit
+                for limit in (
+                    spec.max_attempts,
+                    task.max_attempts,
+                    conf.max_attempts(queue),
+                )
+                if limit is not None
+            ),
+            1,
+        ),
+        "group": None
+        if spec.group is None
+        else check_text("group", spec.group, LONGEST_GROUP),
+        "meta": _meta(spec.meta),
+    }
+    delay, run_at = _due(spec)
+    return Prepared(values, delay, run_at, dedup, sum(map(len, texts)))
+
+
+def _arguments(spec: JobSpec) -> tuple[list[Any], dict[str, Any]]:
+    if isinstance(spec.args, (str, bytes)) or not isinstance(spec.args, Sequence):
+        raise TypeError(
+            f"args must be a list or tuple, not {type(spec.args).__name__}."
+        )
+    kwargs = {} if spec.kwargs is None else spec.kwargs
+    if not isinstance(kwargs, Mapping):
+        raise TypeError(f"kwargs must be a dict, not {type(kwargs).__name__}.")
+    return list(spec.args), dict(kwargs)
+
+
+def _meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    if meta is None:
+        return {}
+    if not isinstance(meta, Mapping):
+        raise TypeError(f"meta must be a dict, not {type(meta).__name__}.")
+    return payloads.load(
+        payloads.dump(dict(meta), what="meta", max_bytes=conf.max_argument_bytes)
+    )
+
+
+def _due(spec: JobSpec) -> tuple[timedelta, datetime | None]:
+    if spec.run_at is not None and spec.delay is not None:
+        raise ValueError("Pass delay or run_at, not both.")
+    if spec.run_at is not None:
+        if not isinstance(spec.run_at, datetime):
+            raise TypeError(
+                f"run_at must be a datetime, not {type(spec.run_at).__name__}."
+            )
+        return timedelta(0), spec.run_at
+    delay = 0 if spec.delay is None else seconds(spec.delay, what="delay")
+    return timedelta(seconds=delay), None

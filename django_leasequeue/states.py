@@ -1,0 +1,31 @@
+"""The states of a job, and the moves between them that exist."""
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class Status(models.TextChoices):
+    """What a job is doing now; the value is what the status column holds."""
+
+    # Waiting for its time, for a worker, or for its next attempt.
+    PENDING = "pending", _("Pending")
+    # Held by a worker on a lease, which may be past.
+    RUNNING = "running", _("Running")
+    # Ended well; its result is kept.
+    SUCCEEDED = "succeeded", _("Succeeded")
+    # Ended badly, with no attempt left.
+    FAILED = "failed", _("Failed")
+    # Ended because somebody asked for it.
+    CANCELLED = "cancelled", _("Cancelled")
+
+
+FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
+
+# Each verb with the states it starts from and the states it may leave a job in.
+# tests/database/test_every_edge.py drives every verb against every state.
+TRANSITIONS = {
+    "claim": ({Status.PENDING, Status.RUNNING}, {Status.RUNNING}),
+    "renew": ({Status.RUNNING}, {Status.RUNNING}),
+    "settle": ({Status.RUNNING}, {Status.PENDING, *FINAL}),
+    "release": ({Status.RUNNING}, {Status.PENDING}),
+}

@@ -1,0 +1,175 @@
+"""Claim: pending and due -> running on a fresh lease; also running with the lease past.
+
+A locking read with SKIP LOCKED through the claim index, lane by lane in claim order, then
+the update of what it locked; on SQLite one guarded update. Candidates read without a lock
+would make all workers want the same rows.
+"""
+
+from itertools import groupby
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet, TextField, Value
+from django.db.models.functions import Coalesce, Concat, Right
+
+from django_leasequeue import clock, db
+from django_leasequeue.claimed import Claimed
+from django_leasequeue.conf import conf
+from django_leasequeue.fields import UTCDateTimeField
+from django_leasequeue.rounds import new_round
+from django_leasequeue.selection import Selection
+from django_leasequeue.states import Status
+
+# Seconds for which a claim runs again by itself; the worker's loop asks again anyway.
+PATIENCE = 5.0
+# Characters kept of the list of workers that claimed a job: some sixty names.
+WORKER_IDS = 4000
+
+_COLUMNS = (
+    "id",
+    "queue",
+    "task",
+    "args",
+    "kwargs",
+    "meta",
+    "attempts",
+    "max_attempts",
+    "recoveries",
+    "claims",
+    "round",
+    "errors",
+)
+
+
+class Claim(NamedTuple):
+    """What a claim returns.
+
+    `jobs`: in the order in which they are to be run. `due_in`: seconds until the next
+    pending job of these queues is due, 0 or less if more are due now, None if none waits.
+    """
+
+    jobs: list[Claimed]
+    due_in: float | None
+
+
+def claim(
+    rows: QuerySet,
+    selection: Selection,
+    limit: int,
+    token: UUID,
+    worker: str,
+    expired: bool,
+) -> Claim:
+    """Take up to `limit` jobs for `worker` under `token`, and return them.
+
+    `expired`: whether to look for leases that are past, too. A call with a token that took
+    jobs before returns those as well, so that a claim whose answer was lost loses nothing.
+    Raises the database's error if passing trouble does not pass within 5 s.
+    """
+    return db.rerun(
+        lambda: _claim(rows, selection, limit, token, worker, expired),
+        using=rows.db,
+        seconds=PATIENCE,
+    )
+
+
+def _claim(rows, selection, limit, token, worker, expired) -> Claim:
+    sent_at = clock.now()
+    lanes = sorted(
+        (selection.rank(lane.queue), -lane.priority, lane.due_in, lane.queue)
+        for lane in db.lanes(rows.model._meta.db_table, rows.db)
+        if selection.rank(lane.queue) is not None
+    )
+    taken = 0
+    with transaction.atomic(using=rows.db):
+        if expired:
+            taken += _take_expired(rows, selection, limit, token, worker)
+        for _, minus_priority, due_in, queue in lanes:
+            if taken >= limit:
+                break
+            if due_in <= 0:
+                lane = rows.filter(queue=queue, priority=-minus_priority)
+                taken += _take_due(lane, limit - taken, _marks(queue, token, worker))
+        jobs = _read_back(rows, selection, token, worker, sent_at)
+    return Claim(jobs, min((lane[2] for lane in lanes), default=None))
+
+
+def _take_due(lane, limit: int, marks: dict) -> int:
+    due = (
+        lane.filter(status=Status.PENDING, blocked=False, run_at__lte=db.DatabaseNow())
+        .order_by("run_at", "id")
+        .values_list("pk", flat=True)
+    )
+    if transaction.get_connection(lane.db).features.has_select_for_update:
+        ids = db.take(due[:limit])
+        return (
+            lane.filter(pk__in=ids, status=Status.PENDING).update(**marks) if ids else 0
+        )
+    return lane.filter(pk__in=due[:limit], status=Status.PENDING).update(**marks)
+
+
+def _take_expired(rows, selection, limit: int, token: UUID, worker: str) -> int:
+    past = rows.filter(status=Status.RUNNING, processing_until__lte=db.DatabaseNow())
+    mine = past.filter(_chosen(selection)).order_by("processing_until", "id")
+    # Nearly always there are none, and this look costs no lock.
+    if not mine.values_list("pk")[:1]:
+        return 0
+    taken = 0
+    with db.write_transaction(rows):
+        lost = db.take(mine.values_list("queue", "rerun", "pk")[:limit])
+        for (queue, rerun), group in groupby(sorted(lost), key=lambda row: row[:2]):
+            marks = _marks(queue, token, worker)
+            # The crash ended a run that was to be followed by another: this claim is it.
+            ended = new_round() if rerun else {"recoveries": F("recoveries") + 1}
+            ids = [pk for _, _, pk in group]
+            taken += past.filter(pk__in=ids).update(**ended, **marks)
+    return taken
+
+
+def _chosen(selection: Selection) -> Q:
+    if not selection.takes_all:
+        return Q(queue__in=selection.named)
+    return ~Q(queue__in=selection.exclude) if selection.exclude else Q()
+
+
+def _marks(queue: str, token: UUID, worker: str) -> dict:
+    now = db.DatabaseNow()
+    return {
+        "claims": F("claims") + 1,
+        "worker": worker,
+        "worker_ids": Right(
+            Concat(F("worker_ids"), Value(f"{worker}\n"), output_field=TextField()),
+            WORKER_IDS,
+        ),
+        "started_at": Coalesce(F("started_at"), now, output_field=UTCDateTimeField()),
+        "last_attempted_at": now,
+        "processing_token": token,
+        "processing_until": db.DatabaseNow(conf.lease(queue)),
+        "status": Status.RUNNING,
+    }
+
+
+def _read_back(
+    rows, selection, token: UUID, worker: str, sent_at: float
+) -> list[Claimed]:
+    held = rows.filter(processing_token=token, status=Status.RUNNING)
+    found = held.values_list(
+        "run_at", "priority", "last_attempted_at", "args", *_COLUMNS
+    )
+    jobs = sorted(
+        found, key=lambda row: (selection.rank(row[5]), -row[1], row[0], row[4])
+    )
+    return [
+        Claimed(
+            **dict(zip(_COLUMNS, row[4:], strict=True)),
+            worker=worker,
+            token=token,
+            claimed_at=row[2],
+            lease=conf.lease(row[5]),
+            buffer=conf.safety_buffer(row[5]),
+            renewed_at=sent_at,
+            sent_at=sent_at,
+        )
+        for row in jobs
+    ]

@@ -1,0 +1,211 @@
+"""Settle: running -> what the run's outcome says, refused once the lease is not its own.
+
+The one write that most queues leave unguarded. A row is changed only while its token is the
+claim's and more than the safety buffer is left of its lease, by the database's clock.
+"""
+
+from collections import defaultdict
+from enum import Enum
+from typing import NamedTuple, assert_never
+
+from django.db import transaction
+from django.db.models import F, QuerySet, TextField, Value
+
+from django_leasequeue import db
+from django_leasequeue.claimed import Claimed
+from django_leasequeue.conf import conf
+from django_leasequeue.errors import errors_with
+from django_leasequeue.outcomes import (
+    Cancelled,
+    Failed,
+    Outcome,
+    Released,
+    RetryLater,
+    Snoozed,
+    Succeeded,
+)
+from django_leasequeue.rounds import new_round
+from django_leasequeue.states import Status
+
+# Seconds for which a settle runs again by itself; the settler tries until the lease ends.
+PATIENCE = 5.0
+
+
+class Verdict(Enum):
+    """What became of one outcome."""
+
+    WRITTEN = "written"
+    # Never to be written: another claim, a final state, no row, or the lease is past.
+    LOST = "lost"
+    # Somebody holds the row locked; the lease still lasts, so try again.
+    BUSY = "busy"
+
+
+class Settled(NamedTuple):
+    """A verdict; for a lost one `holder` names the worker of the row now, and `why`."""
+
+    verdict: Verdict
+    holder: str | None = None
+    why: str = ""
+
+
+class _LeaseEnded(Exception):
+    """A lease ran out between the lock and the update: nothing of the group is written."""
+
+
+def settle(rows: QuerySet, finished: list[tuple[Claimed, Outcome]]) -> list[Settled]:
+    """Write outcomes, one transaction for all, and return what became of each, in order.
+
+    Raises the database's error if passing trouble does not pass within 5 s.
+    """
+    while True:
+        try:
+            return db.rerun(
+                lambda: _settle(rows, finished), using=rows.db, seconds=PATIENCE
+            )
+        except _LeaseEnded:
+            # By the next pass the lock's own condition leaves that job out.
+            continue
+
+
+def _settle(rows, finished) -> list[Settled]:
+    written = set()
+    with db.write_transaction(rows):
+        held = _lock(rows, [job for job, _ in finished])
+        for columns, jobs in _grouped(finished, held):
+            _write(rows, columns, jobs)
+            written.update(job.fence for job in jobs)
+    missed = [job for job, _ in finished if job.fence not in written]
+    verdicts = _explain(rows, missed) if missed else {}
+    done = Settled(Verdict.WRITTEN)
+    return [verdicts.get(job.fence, done) for job, _ in finished]
+
+
+def _lasting(rows, job: Claimed):
+    return rows.filter(
+        processing_token=job.token,
+        status=Status.RUNNING,
+        processing_until__gt=db.DatabaseNow(job.buffer),
+    )
+
+
+def _lock(rows, jobs: list[Claimed]) -> dict:
+    """Return {(id, claims): rerun} of the jobs that are still ours, locked by primary key."""
+    by_terms = defaultdict(list)
+    for job in jobs:
+        by_terms[job.token, job.buffer].append(job)
+    held = {}
+    for some in by_terms.values():
+        lasting = _lasting(rows, some[0]).filter(pk__in=sorted(job.id for job in some))
+        for pk, claims, rerun in db.take(
+            lasting.order_by("pk").values_list("pk", "claims", "rerun")
+        ):
+            held[pk, claims] = rerun
+    return held
+
+
+def _grouped(finished, held):
+    """Yield (columns, jobs): jobs of which the same is to be written share one update."""
+    groups = defaultdict(list)
+    for job, outcome in finished:
+        if job.fence in held:
+            same = outcome if isinstance(outcome, Succeeded) else job.fence
+            terms = job.buffer
+            groups[job.token, terms, held[job.fence], same].append((job, outcome))
+    for (_, _, rerun, _), group in groups.items():
+        yield _columns(*group[0], rerun), [job for job, _ in group]
+
+
+def _write(rows, columns: dict, jobs: list[Claimed]) -> None:
+    mine = _lasting(rows, jobs[0]).filter(pk__in=sorted(job.id for job in jobs))
+    if mine.update(**columns) != len(jobs):
+        transaction.set_rollback(True, using=rows.db)
+        raise _LeaseEnded
+
+
+def _columns(job: Claimed, outcome: Outcome, rerun: bool) -> dict:
+    columns = _by_outcome(job, outcome)
+    if rerun and not isinstance(outcome, Cancelled):
+        errors = {name: columns[name] for name in ("errors",) if name in columns}
+        columns = {**new_round(), **errors, "status": Status.PENDING}
+    # The columns that the guard reads come last: MySQL sees earlier results.
+    return columns | {
+        "last_token": job.token,
+        "processing_until": None,
+        "processing_token": None,
+    }
+
+
+def _by_outcome(job: Claimed, outcome: Outcome) -> dict:
+    match outcome:
+        case Succeeded(result):
+            text = None if result is None else Value(result, output_field=TextField())
+            return {
+                "attempts": F("attempts") + 1,
+                "result": text,
+                **_final(Status.SUCCEEDED),
+            }
+        case Failed(error, counted):
+            return {**_failure(job, error, counted), **_final(Status.FAILED)}
+        case RetryLater(delay, error, counted):
+            return {**_failure(job, error, counted), **_pending(delay)}
+        case Snoozed(delay):
+            return _pending(delay)
+        case Cancelled():
+            return {"rerun": False, **_final(Status.CANCELLED)}
+        case Released():
+            return {"status": Status.PENDING}
+        case _:
+            assert_never(outcome)
+
+
+def _failure(job: Claimed, error: dict, counted: bool) -> dict:
+    return {
+        "attempts": F("attempts") + int(counted),
+        "errors": errors_with(job.errors, error, conf.max_errors),
+    }
+
+
+def _final(status: Status) -> dict:
+    return {"finished_at": db.DatabaseNow(), "status": status}
+
+
+def _pending(delay) -> dict:
+    return {"run_at": db.DatabaseNow(delay), "recoveries": 0, "status": Status.PENDING}
+
+
+def _explain(rows, missed: list[Claimed]) -> dict:
+    """Read the rows that were missed, without a lock, and tell busy ones from lost ones."""
+    rows_now = {
+        row["pk"]: row
+        for row in rows.filter(pk__in=[job.id for job in missed]).values(
+            "pk", "status", "claims", "processing_token", "last_token", "worker"
+        )
+    }
+    lasting = set()
+    for job in missed:
+        lasting.update(
+            _lasting(rows, job).filter(pk=job.id).values_list("pk", flat=True)
+        )
+    return {job.fence: _verdict(job, rows_now.get(job.id), lasting) for job in missed}
+
+
+def _verdict(job: Claimed, row, lasting: set[int]) -> Settled:
+    if row is None:
+        return Settled(Verdict.LOST, None, "its row was removed")
+    if row["claims"] != job.claims:
+        return Settled(
+            Verdict.LOST, row["worker"], "another worker has claimed it since"
+        )
+    if row["last_token"] == job.token:
+        # This very write came through before, and only its answer was lost.
+        return Settled(Verdict.WRITTEN)
+    if row["status"] != Status.RUNNING or row["processing_token"] != job.token:
+        return Settled(
+            Verdict.LOST, row["worker"], f"it was given back and is {row['status']}"
+        )
+    if job.id in lasting:
+        return Settled(Verdict.BUSY)
+    return Settled(
+        Verdict.LOST, row["worker"], "its lease ended before the outcome was written"
+    )
