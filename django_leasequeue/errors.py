@@ -15,6 +15,8 @@ def errors_with(
     Unknown tasks in a row become one entry with "times", so that they are counted however
     small the cap is.
     """
+    if not isinstance(errors, list):
+        errors = []  # broken by hand; the newest must still be told
     last = errors[-1] if errors else {}
     if entry["exception_class"] == UNKNOWN_TASK == last.get("exception_class"):
         return [*errors[:-1], {**entry, "times": last.get("times", 1) + 1}]

@@ -60,11 +60,16 @@ def _in_utc(value: datetime) -> datetime:
     return value.astimezone(UTC)
 
 
+class BrokenJSON(str):
+    """What a JSON column holds that somebody else wrote and that is none."""
+
+
 class JSONTextField(models.TextField):
     """A JSON value kept as ASCII text, so that it reads back exactly as it was written.
 
     JSON columns would not do: jsonb reads 1e22 back as an integer, MySQL turns integers
-    beyond 64 bits into floats, and both reorder keys.
+    beyond 64 bits into floats, and both reorder keys. A text that is no JSON is read as
+    BrokenJSON, so that its row can still be listed, shown and given up.
     """
 
     def get_prep_value(self, value):
@@ -73,7 +78,12 @@ class JSONTextField(models.TextField):
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
     def from_db_value(self, value, expression, connection):
-        return None if value is None else json.loads(value)
+        if value is None:
+            return None
+        try:
+            return json.loads(value)
+        except ValueError:
+            return BrokenJSON(value)
 
     def to_python(self, value):
         return value

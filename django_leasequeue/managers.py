@@ -94,9 +94,7 @@ class JobQuerySet(models.QuerySet):
             meta,
             dedup,
         )
-        return Dispatch(
-            *transitions.dispatch.dispatch(self._for_write(), prepare(spec))
-        )
+        return Dispatch(*transitions.dispatch.dispatch(self._rows(), prepare(spec)))
 
     async def adispatch(self, task, args=(), kwargs=None, **options) -> Dispatch:
         """See dispatch()."""
@@ -117,7 +115,7 @@ class JobQuerySet(models.QuerySet):
                     f"In spec {number} of dispatch_many; nothing was stored."
                 )
                 raise
-        done = transitions.dispatch.dispatch_many(self._for_write(), prepared)
+        done = transitions.dispatch.dispatch_many(self._rows(), prepared)
         return [Dispatch(*pair) for pair in done]
 
     async def adispatch_many(self, specs) -> list[Dispatch]:
@@ -129,22 +127,22 @@ class JobQuerySet(models.QuerySet):
     ):
         """See transitions.claim."""
         return transitions.claim.claim(
-            self._for_write(), selection, limit, token, worker, expired
+            self._rows(), selection, limit, token, worker, expired
         )
 
     def renew(self, token: UUID):
         """See transitions.renew."""
-        return transitions.renew.renew(self._for_write(), token)
+        return transitions.renew.renew(self._rows(), token)
 
     def settle(self, finished):
         """See transitions.settle."""
-        return transitions.settle.settle(self._for_write(), finished)
+        return transitions.settle.settle(self._rows(), finished)
 
     def release(self, token: UUID, ids=None, death: str | None = None) -> set[int]:
         """See transitions.release."""
-        return transitions.release.release(self._for_write(), token, ids, death)
+        return transitions.release.release(self._rows(), token, ids, death)
 
-    def _for_write(self):
+    def _rows(self):
         # Every read of a verb goes where it writes: a replica may not have the row yet.
         return self.model._base_manager.using(
             self._db or router.db_for_write(self.model)

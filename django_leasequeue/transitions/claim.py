@@ -10,7 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, Q, QuerySet, TextField, Value
+from django.db.models import ExpressionWrapper, F, Q, QuerySet, TextField, Value
 from django.db.models.functions import Coalesce, Concat, Right
 
 from django_leasequeue import clock, db
@@ -30,8 +30,8 @@ _COLUMNS = (
     "id",
     "queue",
     "task",
-    "args",
-    "kwargs",
+    "args_text",
+    "kwargs_text",
     "meta",
     "attempts",
     "max_attempts",
@@ -153,23 +153,37 @@ def _marks(queue: str, token: UUID, worker: str) -> dict:
 def _read_back(
     rows, selection, token: UUID, worker: str, sent_at: float
 ) -> list[Claimed]:
-    held = rows.filter(processing_token=token, status=Status.RUNNING)
-    found = held.values_list(
-        "run_at", "priority", "last_attempted_at", "args", *_COLUMNS
+    # The arguments stay text until the runner parses them: a broken one is its job's affair.
+    held = rows.filter(processing_token=token, status=Status.RUNNING).annotate(
+        args_text=ExpressionWrapper(F("args"), TextField()),
+        kwargs_text=ExpressionWrapper(F("kwargs"), TextField()),
     )
-    jobs = sorted(
-        found, key=lambda row: (selection.rank(row[5]), -row[1], row[0], row[4])
-    )
+    found = held.values("run_at", "priority", "last_attempted_at", *_COLUMNS)
     return [
         Claimed(
-            **dict(zip(_COLUMNS, row[4:], strict=True)),
+            id=row["id"],
+            queue=row["queue"],
+            task=row["task"],
+            args=row["args_text"],
+            kwargs=row["kwargs_text"],
+            meta=row["meta"],
+            attempts=row["attempts"],
+            max_attempts=row["max_attempts"],
+            recoveries=row["recoveries"],
+            claims=row["claims"],
+            round=row["round"],
+            errors=row["errors"],
             worker=worker,
             token=token,
-            claimed_at=row[2],
-            lease=conf.lease(row[5]),
-            buffer=conf.safety_buffer(row[5]),
+            claimed_at=row["last_attempted_at"],
+            lease=conf.lease(row["queue"]),
+            buffer=conf.safety_buffer(row["queue"]),
             renewed_at=sent_at,
             sent_at=sent_at,
         )
-        for row in jobs
+        for row in sorted(found, key=lambda row: _place(selection, row))
     ]
+
+
+def _place(selection: Selection, row: dict) -> tuple:
+    return selection.rank(row["queue"]), -row["priority"], row["run_at"], row["id"]
