@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django_leasequeue.durations import LONGEST, Duration, seconds
 from django_leasequeue.exceptions import LeaseQueueError
@@ -26,6 +27,7 @@ class Exponential:
     jitter: float = 0.25
 
     def __post_init__(self):
+        seconds(self.base, what="base", minimum=0.001)  # no factor makes 0 grow
         _check_range(self.base, self.max)
         _check_number(self.factor, "factor", 1, math.inf)
         _check_number(self.jitter, "jitter", 0, 1)
@@ -111,7 +113,7 @@ def delay_after(backoff: Backoff, attempt: int) -> timedelta:
             f"Attempts are counted from 1, so there is no attempt {attempt}."
         )
     try:
-        wait = backoff(attempt)
+        wait: Any = backoff(attempt)
     except Exception as error:
         raise BrokenBackoff(
             backoff, attempt, f"it raised {type(error).__name__}."

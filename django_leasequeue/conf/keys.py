@@ -1,9 +1,9 @@
 """The keys of LEASEQUEUE, each with its default and where that number comes from."""
 
 from django_leasequeue.backoff import Exponential
-from django_leasequeue.conf.kinds import Backoff, Duration, Modules, Whole
+from django_leasequeue.conf.kinds import Backoff, Duration, Modules, Setting, Whole
 
-SETTINGS = {
+SETTINGS: dict[str, Setting] = {
     # A job of a vanished worker waits this long. Kubernetes, too, gives a node 300 s
     # before it takes its pods for gone. Renewed every third of it, so two renewals may
     # fail.

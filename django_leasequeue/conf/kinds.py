@@ -1,6 +1,7 @@
 """What a key of LEASEQUEUE may hold, and how a wrong value is told."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -35,7 +36,7 @@ class Duration:
     default: float
     minimum: float = 0
 
-    def read(self, where: str, value: object) -> float:
+    def read(self, where: str, value: Any) -> float:
         try:
             return seconds(value, what=where, minimum=self.minimum)
         except TypeError as error:
@@ -51,7 +52,7 @@ class Whole:
     default: int
     minimum: int
 
-    def read(self, where: str, value: object) -> int:
+    def read(self, where: str, value: Any) -> int:
         # True would pass for 1; it is a mistake.
         if type(value) is not int:
             kind = type(value).__name__
@@ -70,7 +71,7 @@ class Backoff:
 
     default: backoff.Backoff
 
-    def read(self, where: str, value: object) -> backoff.Backoff:
+    def read(self, where: str, value: Any) -> backoff.Backoff:
         why = backoff.problem_with(value)
         if why:
             hint = "For the same wait each time: django_leasequeue.backoff.Fixed(60)."
@@ -84,7 +85,7 @@ class Modules:
 
     default: tuple[str, ...] = ()
 
-    def read(self, where: str, value: object) -> tuple[str, ...]:
+    def read(self, where: str, value: Any) -> tuple[str, ...]:
         if not isinstance(value, list | tuple):
             kind, hint = type(value).__name__, None
             if isinstance(value, str):
@@ -108,3 +109,6 @@ class Modules:
                     )
                 )
         return tuple(value)
+
+
+Setting = Duration | Whole | Backoff | Modules

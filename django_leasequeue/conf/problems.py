@@ -1,7 +1,8 @@
 """All that is wrong with LEASEQUEUE, for the system checks."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from difflib import get_close_matches
+from typing import Any
 
 from django_leasequeue.conf.keys import PER_QUEUE, SETTINGS
 from django_leasequeue.conf.kinds import Problem, WrongSetting
@@ -27,7 +28,7 @@ def problems() -> Iterator[Problem]:
     yield from _pair_problems(values.get("QUEUES"))
 
 
-def _queues_problems(queues: object) -> Iterator[Problem]:
+def _queues_problems(queues: Any) -> Iterator[Problem]:
     try:
         queues = as_dict("LEASEQUEUE['QUEUES']", queues)
     except WrongSetting as error:
@@ -45,7 +46,7 @@ def _queues_problems(queues: object) -> Iterator[Problem]:
             yield from _value_problems(where, key, value, PER_QUEUE)
 
 
-def _name_problems(where: str, name: object) -> Iterator[Problem]:
+def _name_problems(where: str, name: Any) -> Iterator[Problem]:
     try:
         check_text("name of a queue", name, LONGEST_QUEUE)
     except (TypeError, ValueError) as error:
@@ -57,7 +58,7 @@ def _name_problems(where: str, name: object) -> Iterator[Problem]:
 
 
 def _value_problems(
-    where: str, key: object, value: object, allowed: Iterable[str]
+    where: str, key: Any, value: Any, allowed: Collection[str]
 ) -> Iterator[Problem]:
     if key not in allowed:
         yield _unknown_key(where, key, allowed)
@@ -68,7 +69,7 @@ def _value_problems(
         yield error.problem
 
 
-def _unknown_key(where: str, key: object, allowed: Iterable[str]) -> Problem:
+def _unknown_key(where: str, key: Any, allowed: Collection[str]) -> Problem:
     if key in SETTINGS or key == "QUEUES":
         return Problem(
             "E002",
@@ -82,7 +83,7 @@ def _unknown_key(where: str, key: object, allowed: Iterable[str]) -> Problem:
     return Problem("E002", f"{where} has the unknown key {_short(key)}.", hint)
 
 
-def _pair_problems(queues: object) -> Iterator[Problem]:
+def _pair_problems(queues: Any) -> Iterator[Problem]:
     own = queues.items() if isinstance(queues, dict) else ()
     with_a_pair = [
         name
@@ -98,6 +99,6 @@ def _pair_problems(queues: object) -> Iterator[Problem]:
             yield problem
 
 
-def _short(value: object) -> str:
+def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"

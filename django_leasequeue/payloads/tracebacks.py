@@ -68,15 +68,16 @@ def _chain(exc: BaseException, depth: int) -> Iterator[str]:
 def _links(exc: BaseException) -> list[tuple[BaseException, str]]:
     """Return the exception and its causes, latest first, each with what follows it."""
     links, seen, joint = [], set(), ""
-    while exc is not None and id(exc) not in seen:
-        seen.add(id(exc))
-        links.append((exc, joint))
-        if exc.__cause__ is not None:
-            exc, joint = exc.__cause__, _BECAUSE
-        elif exc.__context__ is not None and not exc.__suppress_context__:
-            exc, joint = exc.__context__, _DURING
+    error: BaseException | None = exc
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        links.append((error, joint))
+        if error.__cause__ is not None:
+            error, joint = error.__cause__, _BECAUSE
+        elif error.__suppress_context__:
+            error = None
         else:
-            break
+            error, joint = error.__context__, _DURING
     return links
 
 
@@ -95,19 +96,19 @@ def _one(exc: BaseException, depth: int) -> Iterator[str]:
 
 
 def _frames(start: TracebackType) -> Iterator[str]:
-    total, step = 0, start
+    steps: list[TracebackType] = []
+    step: TracebackType | None = start
     while step is not None:
-        total, step = total + 1, step.tb_next
+        steps.append(step)
+        step = step.tb_next
     try:
-        if total <= OUTER_FRAMES + INNER_FRAMES:
+        cut = len(steps) - OUTER_FRAMES - INNER_FRAMES
+        if cut <= 0:
             yield from traceback.format_tb(start)
-            return
-        cut = total - OUTER_FRAMES - INNER_FRAMES
-        yield from traceback.format_tb(start, limit=OUTER_FRAMES)
-        yield f"  … ({cut:,} frames cut) …\n"
-        for _ in range(OUTER_FRAMES + cut):
-            start = start.tb_next
-        yield from traceback.format_tb(start)
+        else:
+            yield from traceback.format_tb(start, limit=OUTER_FRAMES)
+            yield f"  … ({cut:,} frames cut) …\n"
+            yield from traceback.format_tb(steps[-INNER_FRAMES])
     except Exception as error:  # a module's loader, asked for its source, may raise
         yield f"  (the frames can't be shown: {class_name(type(error))})\n"
 

@@ -40,6 +40,10 @@ class _Place(NamedTuple):
     depth: int
 
 
+# A value, the place of the container it is in, and its key there.
+_ToDo = tuple[Any, _Place | None, str | int | None]
+
+
 def dump(value: Any, *, what: str, max_bytes: int, names: Sequence[str] = ()) -> str:
     """Return the value as ASCII JSON text without spaces; keys keep their order.
 
@@ -52,9 +56,6 @@ def dump(value: Any, *, what: str, max_bytes: int, names: Sequence[str] = ()) ->
     _check(value, what, max_bytes, names)
     try:
         text = _encode(value)
-    except RecursionError:
-        # Called with the stack nearly used up.
-        raise ValueError(f"{what} is nested too deeply.") from None
     except ValueError as error:
         # This process allows fewer digits than the default.
         raise ValueError(f"{what}: {error}") from None
@@ -84,7 +85,7 @@ def _check(root: Any, what: str, max_bytes: int, names: Sequence[str]) -> None:
     # above the length of the text: a small value that names one list a thousand times
     # over, on forty levels, is stopped before it is written out.
     size = 0
-    todo = [(root, None, None)]
+    todo: list[_ToDo] = [(root, None, None)]
     while todo:
         value, parent, key = todo.pop()
         kind = type(value)
@@ -141,7 +142,7 @@ def _check_keys(container: dict) -> int:
     return size
 
 
-def _children(container: list | dict, place: _Place) -> Iterator[tuple]:
+def _children(container: list | dict, place: _Place) -> Iterator[_ToDo]:
     # Backwards, since the last of `todo` is looked at first: the first fault is told.
     if type(container) is dict:
         for key in reversed(container):
@@ -178,11 +179,11 @@ def _where(place: _Place, what: str, names: Sequence[str]) -> str:
     return path
 
 
-def _step(key: str | int) -> str:
+def _step(key: str | int | None) -> str:
     return f".{key}" if type(key) is str and key.isidentifier() else f"[{_shown(key)}]"
 
 
-def _shown(key: str | int) -> str:
+def _shown(key: object) -> str:
     return _shortened(ascii(key))
 
 
