@@ -6,10 +6,9 @@ import time
 # goes on ending while a laptop sleeps, so a worker's idea of it must as well.
 _CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", None)
 
-if _CLOCK_ID is None:
-    now = time.monotonic
-else:
 
-    def now() -> float:
-        """Return seconds since an arbitrary start; only differences mean anything."""
-        return time.clock_gettime(_CLOCK_ID)
+def now() -> float:
+    """Return seconds since an arbitrary start; only differences mean anything."""
+    if _CLOCK_ID is None:
+        return time.monotonic()
+    return time.clock_gettime(_CLOCK_ID)

@@ -51,11 +51,8 @@ class Dedup:
 
     def __post_init__(self):
         check_text("dedup id", self.id, MAX_LENGTH)
-        if self.ttl is not None:
-            window = timedelta(seconds=seconds(self.ttl, what="ttl"))
-            object.__setattr__(self, "ttl", window)
-            if self.ttl <= timedelta(0):
-                raise ValueError(f"ttl must be more than 0, not {self.ttl}.")
+        if self.window is not None and not self.window:
+            raise ValueError(f"ttl must be more than 0, not {self.ttl}.")
         if self.until not in (None, "finished", "removed"):
             raise ValueError(
                 f"until must be 'finished' or 'removed', not {self.until!r}."
@@ -66,6 +63,13 @@ class Dedup:
             )
         if self.postpone and not self.replace:
             raise ValueError("postpone goes with replace: it moves what is replaced.")
+
+    @property
+    def window(self) -> timedelta | None:
+        """How long a dispatch holds the id whatever becomes of its job; None without."""
+        if self.ttl is None:
+            return None
+        return timedelta(seconds=seconds(self.ttl, what="ttl"))
 
     @property
     def hold(self) -> str:

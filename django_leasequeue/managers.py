@@ -144,9 +144,8 @@ class JobQuerySet(models.QuerySet):
 
     def _rows(self):
         # Every read of a verb goes where it writes: a replica may not have the row yet.
-        return self.model._base_manager.using(
-            self._db or router.db_for_write(self.model)
-        )
+        alias = self._db or router.db_for_write(self.model)  # type: ignore[attr-defined]
+        return self.model._base_manager.using(alias)
 
     # So that a template can't call what it is handed.
     for _verb in (

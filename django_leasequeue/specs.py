@@ -40,6 +40,17 @@ class Prepared:
     dedup: Dedup | None
     size: int
 
+    @property
+    def rules(self) -> Dedup:
+        """The dedup id and its rules, of a dispatch that is known to have one."""
+        assert self.dedup is not None
+        return self.dedup
+
+    @property
+    def key(self) -> tuple[str, str] | None:
+        """(queue, dedup id), of which one job may hold each; None without an id."""
+        return None if self.dedup is None else (self.values["queue"], self.dedup.id)
+
 
 def prepare(spec: JobSpec) -> Prepared:
     """Check a spec against its task and every database.

@@ -21,9 +21,7 @@ class DatabaseNow(models.Func):
         self.delta = delta if isinstance(delta, timedelta) else timedelta(seconds=delta)
         super().__init__(output_field=models.DateTimeField())
 
-    def as_sql(
-        self, compiler, connection, **_
-    ):  # pragma: no cover - each vendor has its own
+    def as_sql(self, compiler, connection, *_, **__):
         raise NotImplementedError(f"No clock is known for {connection.vendor}.")
 
     def as_postgresql(self, compiler, connection, **_):

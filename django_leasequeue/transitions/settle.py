@@ -69,7 +69,7 @@ def settle(rows: QuerySet, finished: list[tuple[Claimed, Outcome]]) -> list[Sett
 
 
 def _settle(rows, finished) -> list[Settled]:
-    written = set()
+    written: set[tuple[int, int]] = set()
     with db.write_transaction(rows):
         held = _lock(rows, [job for job, _ in finished])
         for columns, jobs in _grouped(finished, held):

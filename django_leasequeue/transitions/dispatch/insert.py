@@ -31,10 +31,11 @@ def insert_many(rows, wanted: list[Prepared]) -> list:
 def _build(rows, wanted: Prepared):
     values = dict(wanted.values)
     if wanted.dedup is not None:
+        window = wanted.dedup.window
         values |= {
             "dedup_id": wanted.dedup.id,
-            "dedup_ttl": wanted.dedup.ttl,
-            "dedup_until": wanted.dedup.ttl and db.DatabaseNow(wanted.dedup.ttl),
+            "dedup_ttl": window,
+            "dedup_until": window and db.DatabaseNow(window),
             "dedup_hold": wanted.dedup.hold,
         }
     run_at = wanted.run_at or db.DatabaseNow(wanted.delay)

@@ -49,22 +49,23 @@ def _dispatch_all(rows, wanted: list[Prepared]) -> list[tuple]:
         firsts: dict[tuple[str, str], int] = {}
         new: list[int] = []
         for place, one in enumerate(wanted):
-            key = _key(one)
+            key = one.key
             if key is None or (key not in holders and key not in firsts):
                 new.append(place)
                 firsts |= {} if key is None else {key: place}
         jobs = dict(
             zip(new, insert_many(rows, [wanted[place] for place in new]), strict=True)
         )
-        done, followers = [], Counter()
+        done: list[tuple] = []
+        followers: Counter[int] = Counter()
         for place, one in enumerate(wanted):
-            key = _key(one)
+            key = one.key
             if place in jobs:
                 done.append((jobs[place], DispatchOutcome.ADDED))
             elif key in firsts:
                 followers[jobs[firsts[key]].pk] += 1
                 done.append((jobs[firsts[key]], DispatchOutcome.SKIPPED))
-            else:
+            elif key is not None:
                 done.append((holders[key], owners.answer(rows, holders[key], one)))
         for pk, times in followers.items():
             rows.filter(pk=pk).update(
@@ -78,7 +79,7 @@ def _lock_holders(rows, wanted: list[Prepared]) -> dict[tuple[str, str], Any]:
     ids_of: dict[str, set[str]] = defaultdict(set)
     for one in wanted:
         if one.dedup is not None:
-            ids_of[one.values["queue"]].add(one.dedup.id)
+            ids_of[one.values["queue"]].add(one.rules.id)
     found: list[int] = []
     for queue, ids in ids_of.items():
         for some in _slices(sorted(ids)):
@@ -91,7 +92,7 @@ def _lock_holders(rows, wanted: list[Prepared]) -> dict[tuple[str, str], Any]:
             locked[owner.queue, owner.dedup_id] = owner
     holders = {key: owner for key, owner in locked.items() if owners.holds(owner)}
     _check_tasks(holders, wanted)
-    mine = {_key(one) for one in wanted}
+    mine = {one.key for one in wanted}
     for key, owner in locked.items():
         if key in mine and key not in holders:
             owners.release_id(rows, owner)
@@ -101,23 +102,19 @@ def _lock_holders(rows, wanted: list[Prepared]) -> dict[tuple[str, str], Any]:
 def _check_tasks(holders, wanted: list[Prepared]) -> None:
     first: dict[tuple[str, str], Prepared] = {}
     for one in wanted:
-        key = _key(one)
+        key = one.key
         if key is None:
             continue
         if key in holders:
             owners.check_task(holders[key], one)
         elif first.setdefault(key, one).values["task"] != one.values["task"]:
             raise DedupConflict(
-                one.dedup.id,
+                one.rules.id,
                 one.values["queue"],
                 one.values["task"],
                 None,
                 first[key].values["task"],
             )
-
-
-def _key(one: Prepared) -> tuple[str, str] | None:
-    return None if one.dedup is None else (one.values["queue"], one.dedup.id)
 
 
 def _slices(items: list) -> Iterator[list]:

@@ -48,7 +48,7 @@ def dispatch(rows, wanted: Prepared):
             return decided
         if clock.now() > deadline:
             raise DispatchConflict(
-                wanted.dedup.id,
+                wanted.rules.id,
                 wanted.values["queue"],
                 f"other dispatches of it came first, again and again, for {PATIENCE:g} seconds",
             )
@@ -77,7 +77,7 @@ def _decide_locked(rows, owner, wanted: Prepared):
         owner = next(
             iter(db.wait_for(owners.with_window(rows.filter(pk=owner.pk)))), None
         )
-    if owner is not None and owner.dedup_id == wanted.dedup.id:
+    if owner is not None and owner.dedup_id == wanted.rules.id:
         if owners.holds(owner):
             owners.check_task(owner, wanted)
             outcome = owners.answer(rows, owner, wanted)
@@ -88,7 +88,7 @@ def _decide_locked(rows, owner, wanted: Prepared):
 
 def _find(rows, wanted: Prepared, hidden: bool):
     found = owners.with_window(
-        rows.filter(queue=wanted.values["queue"], dedup_id=wanted.dedup.id)
+        rows.filter(queue=wanted.values["queue"], dedup_id=wanted.rules.id)
     )
     if hidden:
         found = found.select_for_update()
@@ -112,7 +112,7 @@ def _is_hidden(rows, wanted: Prepared, hidden: bool) -> bool:
         return False
     if hidden or not db.locking_read_is_fresh(connection):
         raise DispatchConflict(
-            wanted.dedup.id,
+            wanted.rules.id,
             wanted.values["queue"],
             "a job that this transaction's snapshot can't see holds the id",
         )

@@ -1,5 +1,7 @@
 """The job that a dedup id belongs to: finding it, and what a dispatch may change on it."""
 
+from typing import Any
+
 from django.db import models, transaction
 from django.db.models import Case, F, Value, When
 
@@ -36,7 +38,7 @@ def check_task(owner, wanted: Prepared) -> None:
         name = owner.task
     if name != wanted.values["task"]:
         raise DedupConflict(
-            wanted.dedup.id,
+            wanted.rules.id,
             wanted.values["queue"],
             wanted.values["task"],
             owner.pk,
@@ -97,8 +99,9 @@ def release_id(rows, owner) -> None:
 
 def _changes(owner, wanted: Prepared) -> tuple[DispatchOutcome, dict]:
     """Return what the table in DESIGN section 4 says: the word, and the columns to set."""
-    asked = wanted.dedup
-    outcome, columns = DispatchOutcome.SKIPPED, {}
+    asked = wanted.rules
+    outcome = DispatchOutcome.SKIPPED
+    columns: dict[str, Any] = {}
     if asked.extend and owner.dedup_ttl is not None:
         outcome = DispatchOutcome.EXTENDED
         columns["dedup_until"] = db.DatabaseNow(owner.dedup_ttl)

@@ -1,0 +1,105 @@
+"""Whether a transaction is open, as the database sees it, and one with a known isolation."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from django.db import transaction
+
+# psycopg's transaction_status: a statement is under way, in a transaction, in one that has
+# failed. 0 is idle, 4 a broken connection.
+_POSTGRES_OPEN = {1, 2, 3}
+# "Transaction characteristics can't be changed while a transaction is in progress"
+_MYSQL_IN_PROGRESS = 1568
+# "SAVEPOINT … does not exist": outside a transaction, making one does nothing.
+_MYSQL_NO_SAVEPOINT = 1305
+# How Django's own statements begin. None of them leaves a transaction open by itself.
+_PLAIN = (
+    "SELECT ",
+    "INSERT ",
+    "UPDATE ",
+    "DELETE ",
+    "SAVEPOINT ",
+    "RELEASE SAVEPOINT ",
+)
+
+
+def tells_open_transaction(connection) -> bool:
+    """Whether the driver knows of an open transaction without asking the server."""
+    return connection.vendor != "mysql"
+
+
+def may_begin_transaction(sql: str) -> bool:
+    """Whether this statement could leave a transaction open; in doubt True.
+
+    Spares asking after plain statements where the driver can't tell.
+    """
+    return not sql.startswith(_PLAIN) or ";" in sql
+
+
+def open_transaction(connection) -> bool:
+    """Whether the server has a transaction open on this connection, an aborted one included.
+
+    By whatever means it was begun, such as a raw BEGIN. Costs up to two statements where
+    the driver can't tell. Raises the driver's error if the connection is lost.
+    """
+    driver = connection.connection
+    if driver is None:
+        return False
+    if connection.vendor == "postgresql":
+        return int(driver.info.transaction_status) in _POSTGRES_OPEN
+    if connection.vendor == "sqlite":
+        return driver.in_transaction
+    return _open_on_mysql(driver, connection.Database.Error)
+
+
+def _open_on_mysql(driver, driver_error) -> bool:
+    try:
+        with closing(driver.cursor()) as cursor:
+            if not driver.get_autocommit():
+                # A savepoint would begin a transaction here. The isolation level is
+                # that of the next one, if there ever is one.
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                return False
+            cursor.execute("SAVEPOINT leasequeue_open")
+            cursor.execute("RELEASE SAVEPOINT leasequeue_open")
+            return True
+    except driver_error as error:
+        number = error.args[0] if error.args else None
+        if number not in (_MYSQL_IN_PROGRESS, _MYSQL_NO_SAVEPOINT):
+            raise
+        return number == _MYSQL_IN_PROGRESS
+
+
+@contextmanager
+def read_committed(using: str) -> Iterator[None]:
+    """An atomic block in which each statement sees the newest committed rows.
+
+    Whatever the isolation level of the project or the server is. SQLite has no such level:
+    there the block takes the write lock at its start, so that nothing changes under it.
+    Inside another atomic block it is a savepoint, and the isolation stays what it was.
+    """
+    connection = transaction.get_connection(using)
+    outermost = not connection.in_atomic_block
+    if outermost and connection.vendor == "sqlite":
+        with _write_lock_first(connection), transaction.atomic(using=using):
+            yield
+        return
+    with transaction.atomic(using=using):
+        if outermost:
+            # From the first statement on the level can't be changed.
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        yield
+
+
+@contextmanager
+def _write_lock_first(connection) -> Iterator[None]:
+    # Connecting reads the mode from the settings.
+    connection.ensure_connection()
+    usual = connection.transaction_mode
+    if usual != "EXCLUSIVE":
+        connection.transaction_mode = "IMMEDIATE"
+    try:
+        yield
+    finally:
+        connection.transaction_mode = usual
