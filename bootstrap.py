@@ -26,7 +26,9 @@ def check_python():
     """Exit with a clear word if this Python is too old to go on."""
     if sys.version_info < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
-        sys.exit(f"Python {oldest} or newer is needed; this is {sys.version.split()[0]}.")
+        sys.exit(
+            f"Python {oldest} or newer is needed; this is {sys.version.split()[0]}."
+        )
 
 
 def virtual_environment(name, *requirements, python=sys.executable):
@@ -65,7 +67,14 @@ def apt_install(packages, purpose):
     print(f"Installing {wanted}, to {purpose} ...", flush=True)
     environment = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive"]
     _apt_update(tuple(environment))
-    install = ["apt-get", "install", "-qq", "-y", "--no-remove", "--no-install-recommends"]
+    install = [
+        "apt-get",
+        "install",
+        "-qq",
+        "-y",
+        "--no-remove",
+        "--no-install-recommends",
+    ]
     with _no_cluster(prefix):
         _run([*environment, *install, *packages], f"apt-get could not install {wanted}")
 
@@ -93,28 +102,37 @@ def _root_prefix():
     if os.getuid() == 0:
         return []
     sudo = ["sudo", "-n"]  # never asks for a password
-    if shutil.which("sudo") and subprocess.run([*sudo, "true"], stderr=subprocess.DEVNULL).returncode == 0:
+    if (
+        shutil.which("sudo")
+        and subprocess.run([*sudo, "true"], stderr=subprocess.DEVNULL).returncode == 0
+    ):
         return sudo
     return None
 
 
 def _create(folder, python):
     # Debian's python3 has the venv module but not what it puts into a new environment.
-    check = subprocess.run([python, "-c", "import ensurepip, venv"], stderr=subprocess.PIPE)
+    check = subprocess.run(
+        [python, "-c", "import ensurepip, venv"], stderr=subprocess.PIPE
+    )
     if check.returncode != 0:
-        version = _output([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
+        version = output(
+            [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        )
         apt_install([f"python{version}-venv"], "make virtual environments")
     _run([python, "-m", "venv", folder], f"{python} could not make {folder}")
 
 
 def _fingerprint(python, requirements):
-    version = _output([python, "-c", "import sys; print(sys.version, sys.prefix)"])
+    version = output([python, "-c", "import sys; print(sys.version, sys.prefix)"])
     parts = [version, *requirements, str(ROOT), (ROOT / "pyproject.toml").read_text()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _output(command):
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+def output(command):
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def _run(command, complaint):

@@ -13,7 +13,9 @@ import bootstrap
 def main(arguments):
     bootstrap.check_python()
     try:
-        python = bootstrap.virtual_environment("demo", "--editable", str(bootstrap.ROOT))
+        python = bootstrap.virtual_environment(
+            "demo", "--editable", str(bootstrap.ROOT)
+        )
     except bootstrap.CannotInstall as error:
         sys.exit(str(error))
     manage = bootstrap.ROOT / "example_project" / "manage.py"

@@ -62,7 +62,10 @@ def _candidates(kind):
         return [Path(override)]
     if kind == "postgres":
         # Debian and Red Hat keep the servers off the PATH, a folder for each version.
-        places = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr").glob("pgsql-*/bin")]
+        places = [
+            *Path("/usr/lib/postgresql").glob("*/bin"),
+            *Path("/usr").glob("pgsql-*/bin"),
+        ]
         found = [place / "postgres" for place in places]
         found += [_on_path("postgres")]
         return [path for path in found if path and path.with_name("initdb").exists()]

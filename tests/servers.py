@@ -264,7 +264,7 @@ def _free_port():
         return probe.getsockname()[1]
 
 
-def _stop_on_signals():
+def stop_on_signals():
     """Make a polite end of this process run the `finally` clauses."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
@@ -288,7 +288,7 @@ def main(arguments):
             if kinds:
                 parser.error(str(missing))
             print(f"# {missing}")
-    _stop_on_signals()
+    stop_on_signals()
     with running(programs) as servers, contextlib.suppress(KeyboardInterrupt):
         variables = environment(servers)
         if command:

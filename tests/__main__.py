@@ -1,0 +1,268 @@
+"""README's second command, `python3 -m tests`: every test on every database.
+
+    python3 -m tests                                  # everything
+    python3 -m tests --db sqlite --python 3.13        # less of it
+    python3 -m tests --db mysql -- tests/database/test_claim.py -k order
+
+Needs nothing but Python: makes its virtual environments under .venv/, starts private
+servers, and gets what is missing from Debian's apt-get if it may. What follows `--` goes to
+pytest. Says at the end what ran and what did not, and why.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import bootstrap
+from bootstrap import CannotInstall
+from tests import machine, runs, servers
+from tests.server_programs import NAMES, ServerMissing
+
+# Python series and the newest Django that is tested with it. The last has every test on
+# every database; the others have every test on two, and tests/database on the rest.
+PAIRS = {"3.11": "5.2", "3.12": "6.0", "3.13": "6.1"}
+DATABASES = ["sqlite", "postgres", "mariadb", "mysql"]
+FULL_ON = {"sqlite", "postgres"}
+MYSQL_FAMILY = {"mariadb", "mysql"}
+
+
+class Session:
+    """One call of the command: what it may use, what it runs, what it leaves out."""
+
+    def __init__(self, options):
+        self.options = options
+        self.left_out = []  # sentences
+        self.failures = []  # sentences: what was required and is missing
+        self.runs = []
+        self.python_of = {}  # series -> Interpreter
+        self.program_of = {}  # series -> the Python of its virtual environment
+
+    def main(self):
+        """Do it all; return the exit code."""
+        started = time.monotonic()
+        shutil.rmtree(runs.RESULTS, ignore_errors=True)
+        runs.RESULTS.mkdir(parents=True)
+        self.find_pythons()
+        programs = self.find_servers()
+        self.make_environments()
+        with servers.running(programs) as running:
+            self.plan(servers.environment(running))
+            runner = runs.Runner(self.options.jobs, self.show)
+            runner.run(self.runs)
+        self.report_coverage()
+        return self.report(programs, time.monotonic() - started)
+
+    def find_pythons(self):
+        for series in self.options.python:
+            found = machine.interpreter(series)
+            if found:
+                self.python_of[series] = found
+            else:
+                self.left_out.append(f"Python {series}: not installed")
+        if not self.python_of:
+            # Better a pair that nobody promises than no test at all.
+            this = machine.this_interpreter()
+            self.python_of[this.series] = this
+
+    def find_servers(self):
+        programs = []
+        for kind in self.options.db:
+            if kind == "sqlite":
+                continue
+            try:
+                install = not self.options.no_install
+                programs.append(machine.server_program(kind, install=install))
+            except ServerMissing as missing:
+                self.miss(kind, str(missing))
+        return programs
+
+    def miss(self, database, why):
+        """Leave a database out, which is a failure if all are required."""
+        self.options.db.remove(database)
+        sentence = f"{NAMES[database]}: {why}"
+        (self.failures if self.options.require_all else self.left_out).append(sentence)
+
+    def make_environments(self):
+        extras = {"dev"}
+        if MYSQL_FAMILY.intersection(self.options.db):
+            try:
+                for python in self.python_of.values():
+                    machine.prepare_mysqlclient(python)
+                extras.add("mysql")
+            except CannotInstall as error:
+                for database in sorted(MYSQL_FAMILY.intersection(self.options.db)):
+                    self.miss(database, str(error))
+        package = f"{bootstrap.ROOT}[{','.join(sorted(extras))}]"
+
+        def make(series):
+            return bootstrap.virtual_environment(
+                f"tests-{series}",
+                "--editable",
+                package,
+                f"Django~={django_for(series)}.0",
+                python=self.python_of[series].path,
+            )
+
+        with ThreadPoolExecutor(self.options.jobs) as pool:
+            made = pool.map(make, self.python_of)
+            self.program_of = dict(zip(self.python_of, made, strict=True))
+
+    def plan(self, environment):
+        newest = max(self.program_of, key=numbers)
+        self.newest = self.program_of[newest]
+        if self.options.checks:
+            self.runs += [
+                runs.Run(name, [self.newest, "-m", *words], is_pytest=False)
+                for name, words in {
+                    "lint": ["ruff", "check", "."],
+                    "format": ["ruff", "format", "--check", "."],
+                    "types": ["mypy"],
+                }.items()
+            ]
+        for series in sorted(self.program_of, key=numbers, reverse=True):
+            for database in self.options.db:
+                full = series == newest or database in FULL_ON
+                name = f"{series} {django_for(series)} {database}"
+                self.runs.append(
+                    runs.Run(
+                        name,
+                        [*self.pytest(series, name), *self.what(database, full)],
+                        {
+                            **environment,
+                            "LEASEQUEUE_TEST_DB": database,
+                            "COVERAGE_FILE": str(runs.RESULTS / f".coverage.{series}"),
+                        },
+                    )
+                )
+
+    def pytest(self, series, name):
+        program = [self.program_of[series], "-X", "dev", "-m"]
+        if not self.options.no_coverage:
+            program += ["coverage", "run", "-m"]
+        cache = runs.RESULTS / f"cache-{name.replace(' ', '-')}"
+        return [*program, "pytest", "-o", f"cache_dir={cache}", *self.options.pytest]
+
+    def what(self, database, full):
+        """Return the tests that a run has, as pytest's arguments."""
+        named = [word.partition("::")[0] for word in self.options.pytest]
+        if any(os.path.exists(word) for word in named):
+            return []
+        if not full:
+            return ["tests/database"]
+        # unit/ has no database, so one run of it for each Python is enough.
+        return ["tests"] if database == "sqlite" else ["tests", "--ignore=tests/unit"]
+
+    def show(self, run):
+        print(f"{run.name}: {run.result} in {run.seconds:.0f} s", flush=True)
+        if not run.passed or len(self.runs) == 1:
+            print(run.log.read_text(errors="replace"), flush=True)
+
+    def report_coverage(self):
+        data = sorted(runs.RESULTS.glob(".coverage.*"))
+        if self.options.no_coverage or not data:
+            return
+        threshold = f"--fail-under={self.options.coverage_min}"
+        environment = {"COVERAGE_FILE": str(runs.RESULTS / ".coverage")}
+        coverage = [self.newest, "-m", "coverage"]
+        combine = runs.Run(
+            "combine", [*coverage, "combine"], environment, is_pytest=False
+        )
+        total = runs.Run(
+            "coverage", [*coverage, "report", threshold], environment, is_pytest=False
+        )
+        runs.Runner(1, lambda run: None).run([combine, total])
+        print(f"\n{total.log.read_text()}")
+        self.runs += [run for run in (combine, total) if run is total or not run.passed]
+
+    def report(self, programs, seconds):
+        versions = {program.kind: program.version for program in programs}
+        versions["sqlite"] = sqlite_version(self.newest)
+        print("\nPython   Django  Database            Result")
+        for run in self.runs:
+            if not run.is_pytest:
+                print(f"{run.name:<37}{run.result} in {run.seconds:.0f} s")
+                continue
+            series, django, kind = run.name.split()
+            python = str(self.python_of[series])
+            database = f"{NAMES.get(kind, 'SQLite')} {versions[kind]}"
+            result = f"{run.result} in {run.seconds:.0f} s"
+            print(f"{python:<9}{django:<8}{database:<20}{result}")
+        for sentence in self.left_out:
+            print(f"Left out: {sentence}")
+        for sentence in self.failures:
+            print(f"Missing: {sentence}")
+        total = {
+            word: sum(run.counts.get(word, 0) for run in self.runs)
+            for word in runs.WORDS
+        }
+        total["errors"] += len(self.failures)
+        words = f"{runs.in_words(total) or 'no tests ran'} in {seconds:.2f}s"
+        print(f" {words} ".center(80, "="), flush=True)
+        return 0 if all(run.passed for run in self.runs) and not self.failures else 1
+
+
+def django_for(series):
+    return PAIRS.get(series, list(PAIRS.values())[-1])
+
+
+def numbers(series):
+    return tuple(map(int, series.split(".")))
+
+
+def sqlite_version(python):
+    script = "import sqlite3; print(sqlite3.sqlite_version)"
+    return bootstrap.output([python, "-c", script])
+
+
+def names(text):
+    return [name for name in text.split(",") if name]
+
+
+def parse(arguments):
+    """Return the options. What follows `--` is for pytest."""
+    rest = []
+    if "--" in arguments:
+        split = arguments.index("--")
+        arguments, rest = arguments[:split], arguments[split + 1 :]
+    parser = argparse.ArgumentParser(
+        prog="python3 -m tests",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--db", type=names, default=DATABASES, help=f"of {','.join(DATABASES)}")
+    add("--python", type=names, default=list(PAIRS), help=f"of {','.join(PAIRS)}")
+    add("--jobs", type=int, default=2, help="runs at a time (2)")
+    add("--checks", action="store_true", help="lint, format and types too")
+    add("--require-all", action="store_true", help="a missing database is a failure")
+    add("--no-install", action="store_true", help="never call apt-get for a server")
+    add("--no-coverage", action="store_true", help="measure no coverage")
+    add("--coverage-min", type=float, default=0, help="fail under this percentage")
+    options = parser.parse_args(arguments)
+    wrong = set(options.db) - set(DATABASES)
+    if wrong:
+        parser.error(f"no such database: {', '.join(sorted(wrong))}")
+    options.db = list(options.db)
+    options.pytest = rest
+    return options
+
+
+def main(arguments):
+    bootstrap.check_python()
+    options = parse(arguments)
+    servers.stop_on_signals()
+    try:
+        return Session(options).main()
+    except CannotInstall as error:
+        sys.exit(str(error))
+    except servers.ServerFailed as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("Stopped.")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
