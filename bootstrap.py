@@ -102,10 +102,7 @@ def _root_prefix():
     if os.getuid() == 0:
         return []
     sudo = ["sudo", "-n"]  # never asks for a password
-    if (
-        shutil.which("sudo")
-        and subprocess.run([*sudo, "true"], stderr=subprocess.DEVNULL).returncode == 0
-    ):
+    if shutil.which("sudo") and succeeds([*sudo, "true"]):
         return sudo
     return None
 
@@ -129,7 +126,13 @@ def _fingerprint(python, requirements):
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def succeeds(command):
+    """Whether a command ends well; what it says is not shown."""
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
 def output(command):
+    """Return what a command prints. Raises CalledProcessError."""
     return subprocess.run(
         command, capture_output=True, text=True, check=True
     ).stdout.strip()

@@ -103,7 +103,7 @@ def _has_client_library():
     names = ["mysqlclient", "libmariadb", "mariadb"]
     if not shutil.which("pkg-config"):
         return False
-    return any(_succeeds(["pkg-config", "--exists", name]) for name in names)
+    return any(bootstrap.succeeds(["pkg-config", "--exists", name]) for name in names)
 
 
 def _has_headers(python):
@@ -112,10 +112,6 @@ def _has_headers(python):
         [python.path, "-c", script], capture_output=True, text=True
     )
     return Path(process.stdout.strip(), "Python.h").exists()
-
-
-def _succeeds(command):
-    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def _ask(path):

@@ -1,5 +1,6 @@
 """Real worker processes for the tests."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -87,8 +88,6 @@ class WorkerProcess:
             except subprocess.TimeoutExpired:
                 self.process.kill()
         # Its children share its process group, which nothing else is in.
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
