@@ -30,7 +30,8 @@ def seconds(value: Duration, *, what: str, minimum: float = 0) -> float:
         raise ValueError(f"{what} must be a finite number of seconds, not {value}.")
     if value < minimum:
         raise ValueError(
-            f"{what} must be at least {minimum:g} seconds, not {value:.6g}."
+            f"{what} must be at least {minimum:g} seconds, "
+            f"not {max(value, -LONGEST):.6g}."
         )
     if value > LONGEST:
         raise ValueError(f"{what} must be at most {LONGEST:,.0f} seconds (a century).")

@@ -41,7 +41,7 @@ def test_case_142_backoff_never_overflows(attempt, factor, jitter):
 
 @pytest.mark.parametrize("attempt", [16, 47, 1_100, 100_000])
 def test_case_142_a_callable_without_a_cap_is_cut(attempt):
-    """A callable that grows without bound gives a century at most, never an overflow."""
+    """A callable that grows without bound gives a century, not an overflow."""
     wait = delay_after(lambda number: 5**number, attempt)
     assert wait == timedelta(seconds=min(5**attempt, int(LONGEST)))
 
@@ -86,14 +86,10 @@ def test_exponential_doubles_up_to_its_cap():
 
 
 def test_linear_grows_by_its_step():
-    """The first wait is base, each next one a step longer; the step defaults to base."""
-    steps = Linear(10, timedelta(seconds=5), max=22, jitter=0)
-    assert [delay_after(steps, n).total_seconds() for n in (1, 2, 3, 4)] == [
-        10,
-        15,
-        20,
-        22,
-    ]
+    """The first wait is base, each next one a step longer; a step is base long."""
+    backoff = Linear(10, timedelta(seconds=5), max=22, jitter=0)
+    waits = [delay_after(backoff, attempt).total_seconds() for attempt in (1, 2, 3, 4)]
+    assert waits == [10, 15, 20, 22]
     assert delay_after(Linear(10, jitter=0), 3) == timedelta(seconds=30)
 
 
@@ -159,7 +155,7 @@ def test_an_async_callable_is_told():
         async def __call__(self, attempt):
             return 5
 
-    with pytest.raises(BrokenBackoff, match="Later gave no wait .* not coroutine"):
+    with pytest.raises(BrokenBackoff, match=r"Later gave no wait .* not coroutine"):
         delay_after(Later(), 1)
 
 

@@ -81,10 +81,10 @@ def test_e001_setting_is_no_dict(settings, value):
 def test_e001_queues_are_dicts(settings):
     """QUEUES, and what it holds for a queue, have to be dicts."""
     assert found(settings, {"QUEUES": ["mail"]}) == ["E001"]
-    with pytest.raises(ImproperlyConfigured, match="'QUEUES'. must be a dict"):
+    with pytest.raises(ImproperlyConfigured, match=r"'QUEUES'\] must be a dict"):
         conf.lease("mail")
     assert found(settings, {"QUEUES": {"mail": 60}}) == ["E001"]
-    with pytest.raises(ImproperlyConfigured, match="'mail'. must be a dict"):
+    with pytest.raises(ImproperlyConfigured, match=r"'mail'\] must be a dict"):
         conf.lease("mail")
 
 
@@ -109,12 +109,10 @@ def test_e002_unknown_key_without_a_suggestion(settings):
 
 @pytest.mark.parametrize("key", ["THREADS", "MAX_ERRORS", "QUEUES"])
 def test_e002_key_that_no_queue_has(settings, key):
-    """A key that only exists for the whole project is told apart from a misspelt one."""
+    """A key that no queue has is told apart from a misspelt one."""
     problem = only(settings, {"QUEUES": {"mail": {key: 2}}})
-    assert (problem.id, problem.hint) == (
-        "E002",
-        "Put it beside QUEUES, for all of them.",
-    )
+    hint = "Put it beside QUEUES, for all of them."
+    assert (problem.id, problem.hint) == ("E002", hint)
 
 
 WHOLE = sorted(key for key in SETTINGS if type(SETTINGS[key].default) is int)
