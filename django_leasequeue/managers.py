@@ -122,6 +122,17 @@ class JobQuerySet(models.QuerySet):
         """See dispatch_many()."""
         return await sync_to_async(self.dispatch_many)(specs)
 
+    def cancel(self):
+        """Cancel these jobs: pending ones at once, running ones as soon as they look.
+
+        Returns a transitions.cancel.Cancellation: which were cancelled, asked, locked by
+        somebody else, or had ended before. Only on a queryset, never on all jobs by mistake.
+        """
+        ids = list(self.order_by().values_list("pk", flat=True))
+        return transitions.cancel.cancel(self._rows(), ids)
+
+    cancel.queryset_only = True  # type: ignore[attr-defined]
+
     def claim(
         self, selection, limit: int, token: UUID, worker: str, *, expired: bool = True
     ):
@@ -153,6 +164,7 @@ class JobQuerySet(models.QuerySet):
         adispatch,
         dispatch_many,
         adispatch_many,
+        cancel,
         claim,
         renew,
         settle,

@@ -24,8 +24,9 @@ FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
 # Each verb with the states it starts from and the states it may leave a job in.
 # tests/database/test_every_edge.py drives every verb against every state.
 TRANSITIONS = {
-    "claim": ({Status.PENDING, Status.RUNNING}, {Status.RUNNING}),
+    "claim": ({Status.PENDING, Status.RUNNING}, {Status.RUNNING, Status.CANCELLED}),
+    "cancel": ({Status.PENDING, Status.RUNNING}, {Status.RUNNING, Status.CANCELLED}),
     "renew": ({Status.RUNNING}, {Status.RUNNING}),
     "settle": ({Status.RUNNING}, {Status.PENDING, *FINAL}),
-    "release": ({Status.RUNNING}, {Status.PENDING}),
+    "release": ({Status.RUNNING}, {Status.PENDING, Status.CANCELLED}),
 }

@@ -1,5 +1,12 @@
 """Every move of a job from one state to another, each a guarded write that counts its rows."""
 
-from django_leasequeue.transitions import claim, dispatch, release, renew, settle
+from django_leasequeue.transitions import (
+    cancel,
+    claim,
+    dispatch,
+    release,
+    renew,
+    settle,
+)
 
-__all__ = ["claim", "dispatch", "release", "renew", "settle"]
+__all__ = ["cancel", "claim", "dispatch", "release", "renew", "settle"]

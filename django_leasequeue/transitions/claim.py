@@ -5,7 +5,6 @@ the update of what it locked; on SQLite one guarded update. Candidates read with
 would make all workers want the same rows.
 """
 
-from itertools import groupby
 from typing import NamedTuple
 from uuid import UUID
 
@@ -16,8 +15,9 @@ from django.db.models.functions import Coalesce, Concat, Right
 from django_leasequeue import clock, db
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.conf import conf
+from django_leasequeue.errors import describe_death, errors_with
 from django_leasequeue.fields import UTCDateTimeField
-from django_leasequeue.rounds import new_round
+from django_leasequeue.rounds import after_interruption
 from django_leasequeue.selection import Selection
 from django_leasequeue.states import Status
 
@@ -39,6 +39,18 @@ _COLUMNS = (
     "claims",
     "round",
     "errors",
+)
+
+_LOST = (
+    "pk",
+    "queue",
+    "rerun",
+    "cancel_requested_at",
+    "errors",
+    "attempts",
+    "worker",
+    "processing_token",
+    "now",
 )
 
 
@@ -81,18 +93,22 @@ def _claim(rows, selection, limit, token, worker, expired) -> Claim:
         for lane in db.lanes(rows.model._meta.db_table, rows.db)
         if selection.rank(lane.queue) is not None
     )
+    due_in = min((lane[2] for lane in lanes), default=None)
+    due = [(queue, -priority) for _, priority, wait, queue in lanes if wait <= 0]
+    lost = _lost(rows, selection) if expired else rows.none()
+    # A look that finds nothing takes no lock and opens no transaction.
+    if not due and not lost[:1]:
+        return Claim([], due_in)
     taken = 0
-    with transaction.atomic(using=rows.db):
+    with db.write_transaction(rows):
         if expired:
-            taken += _take_expired(rows, selection, limit, token, worker)
-        for _, minus_priority, due_in, queue in lanes:
-            if taken >= limit:
-                break
-            if due_in <= 0:
-                lane = rows.filter(queue=queue, priority=-minus_priority)
+            taken += _take_lost(rows, lost[:limit], token, worker)
+        for queue, priority in due:
+            if taken < limit:
+                lane = rows.filter(queue=queue, priority=priority)
                 taken += _take_due(lane, limit - taken, _marks(queue, token, worker))
         jobs = _read_back(rows, selection, token, worker, sent_at)
-    return Claim(jobs, min((lane[2] for lane in lanes), default=None))
+    return Claim(jobs, due_in)
 
 
 def _take_due(lane, limit: int, marks: dict) -> int:
@@ -109,21 +125,31 @@ def _take_due(lane, limit: int, marks: dict) -> int:
     return lane.filter(pk__in=due[:limit], status=Status.PENDING).update(**marks)
 
 
-def _take_expired(rows, selection, limit: int, token: UUID, worker: str) -> int:
+def _lost(rows, selection: Selection):
     past = rows.filter(status=Status.RUNNING, processing_until__lte=db.DatabaseNow())
-    mine = past.filter(_chosen(selection)).order_by("processing_until", "id")
-    # Nearly always there are none, and this look costs no lock.
-    if not mine.values_list("pk")[:1]:
-        return 0
+    return past.filter(_chosen(selection)).order_by("processing_until", "id")
+
+
+def _take_lost(rows, lost, token: UUID, worker: str) -> int:
+    """Recover jobs whose lease is past, or end those that were to be cancelled."""
     taken = 0
-    with db.write_transaction(rows):
-        lost = db.take(mine.values_list("queue", "rerun", "pk")[:limit])
-        for (queue, rerun), group in groupby(sorted(lost), key=lambda row: row[:2]):
-            marks = _marks(queue, token, worker)
-            # The crash ended a run that was to be followed by another: this claim is it.
-            ended = new_round() if rerun else {"recoveries": F("recoveries") + 1}
-            ids = [pk for _, _, pk in group]
-            taken += past.filter(pk__in=ids).update(**ended, **marks)
+    now = ExpressionWrapper(db.DatabaseNow(), UTCDateTimeField())
+    for row in db.take(lost.annotate(now=now).values_list(*_LOST, named=True)):
+        changes = after_interruption(row.rerun, row.cancel_requested_at is not None)
+        entry = describe_death(
+            "its lease ended without a renewal",
+            attempt=row.attempts + 1,
+            worker=row.worker,
+            at=row.now,
+        )
+        changes["errors"] = errors_with(row.errors, entry, conf.max_errors)
+        if changes["status"] == Status.PENDING:
+            changes.setdefault("recoveries", F("recoveries") + 1)
+            changes |= _marks(row.queue, token, worker)
+            taken += 1
+        else:
+            changes |= {"processing_until": None, "processing_token": None}
+        rows.filter(pk=row.pk, processing_token=row.processing_token).update(**changes)
     return taken
 
 

@@ -8,11 +8,22 @@ from django_leasequeue import db
 from django_leasequeue.conf import conf
 from django_leasequeue.errors import describe_death, errors_with
 from django_leasequeue.fields import UTCDateTimeField
-from django_leasequeue.rounds import new_round
+from django_leasequeue.rounds import after_interruption
 from django_leasequeue.states import Status
 
 # Seconds for which a release runs again by itself; if it never comes through, leases end.
 PATIENCE = 5.0
+
+_COLUMNS = (
+    "pk",
+    "queue",
+    "rerun",
+    "cancel_requested_at",
+    "errors",
+    "attempts",
+    "worker",
+    "now",
+)
 
 
 def release(
@@ -38,28 +49,22 @@ def _release(rows, token: UUID, ids, death) -> set[int]:
     released = set()
     with db.write_transaction(rows):
         mine = rows.filter(processing_token=token, status=Status.RUNNING)
-        columns = ("pk", "queue", "rerun", "errors", "attempts", "worker", "now")
-        for pk, queue, rerun, errors, attempts, worker, now in db.take(
+        interrupted = (
             mine.filter(pk__in=known)
             .annotate(now=ExpressionWrapper(db.DatabaseNow(), UTCDateTimeField()))
             .order_by("pk")
-            .values_list(*columns)
-        ):
-            changes = new_round() if rerun else {}
+            .values_list(*_COLUMNS, named=True)
+        )
+        for row in db.take(interrupted):
+            changes = after_interruption(row.rerun, row.cancel_requested_at is not None)
             if death is not None:
                 entry = describe_death(
-                    death, attempt=attempts + 1, worker=worker, at=now
+                    death, attempt=row.attempts + 1, worker=row.worker, at=row.now
                 )
-                changes["errors"] = errors_with(errors, entry, conf.max_errors)
+                changes["errors"] = errors_with(row.errors, entry, conf.max_errors)
                 changes.setdefault("recoveries", F("recoveries") + 1)
-            lasting = mine.filter(
-                pk=pk, processing_until__gt=db.DatabaseNow(conf.safety_buffer(queue))
-            )
-            changes |= {
-                "processing_until": None,
-                "processing_token": None,
-                "status": Status.PENDING,
-            }
-            if lasting.update(**changes):
-                released.add(pk)
+            changes |= {"processing_until": None, "processing_token": None}
+            buffer = db.DatabaseNow(conf.safety_buffer(row.queue))
+            if mine.filter(pk=row.pk, processing_until__gt=buffer).update(**changes):
+                released.add(row.pk)
     return released

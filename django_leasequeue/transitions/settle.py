@@ -24,7 +24,7 @@ from django_leasequeue.outcomes import (
     Snoozed,
     Succeeded,
 )
-from django_leasequeue.rounds import new_round
+from django_leasequeue.rounds import cancelled, new_round
 from django_leasequeue.states import Status
 
 # Seconds for which a settle runs again by itself; the settler tries until the lease ends.
@@ -47,6 +47,13 @@ class Settled(NamedTuple):
     verdict: Verdict
     holder: str | None = None
     why: str = ""
+
+
+class Asked(NamedTuple):
+    """What others asked of a job while it ran."""
+
+    rerun: bool
+    cancel: bool
 
 
 class _LeaseEnded(Exception):
@@ -89,18 +96,20 @@ def _lasting(rows, job: Claimed):
     )
 
 
-def _lock(rows, jobs: list[Claimed]) -> dict:
-    """Return {(id, claims): rerun} of the jobs that are still ours, locked by primary key."""
+def _lock(rows, jobs: list[Claimed]) -> dict[tuple[int, int], Asked]:
+    """Return the jobs that are still ours, locked by primary key, with what was asked of them."""
     by_terms = defaultdict(list)
     for job in jobs:
         by_terms[job.token, job.buffer].append(job)
     held = {}
     for some in by_terms.values():
         lasting = _lasting(rows, some[0]).filter(pk__in=sorted(job.id for job in some))
-        for pk, claims, rerun in db.take(
-            lasting.order_by("pk").values_list("pk", "claims", "rerun")
+        for pk, claims, rerun, cancel_requested_at in db.take(
+            lasting.order_by("pk").values_list(
+                "pk", "claims", "rerun", "cancel_requested_at"
+            )
         ):
-            held[pk, claims] = rerun
+            held[pk, claims] = Asked(rerun, cancel_requested_at is not None)
     return held
 
 
@@ -110,10 +119,10 @@ def _grouped(finished, held):
     for job, outcome in finished:
         if job.fence in held:
             same = outcome if isinstance(outcome, Succeeded) else job.fence
-            terms = job.buffer
-            groups[job.token, terms, held[job.fence], same].append((job, outcome))
-    for (_, _, rerun, _), group in groups.items():
-        yield _columns(*group[0], rerun), [job for job, _ in group]
+            key = (job.token, job.buffer, held[job.fence], same)
+            groups[key].append((job, outcome))
+    for (_, _, asked, _), group in groups.items():
+        yield _columns(*group[0], asked), [job for job, _ in group]
 
 
 def _write(rows, columns: dict, jobs: list[Claimed]) -> None:
@@ -123,11 +132,16 @@ def _write(rows, columns: dict, jobs: list[Claimed]) -> None:
         raise _LeaseEnded
 
 
-def _columns(job: Claimed, outcome: Outcome, rerun: bool) -> dict:
+def _columns(job: Claimed, outcome: Outcome, asked: Asked) -> dict:
     columns = _by_outcome(job, outcome)
-    if rerun and not isinstance(outcome, Cancelled):
-        errors = {name: columns[name] for name in ("errors",) if name in columns}
-        columns = {**new_round(), **errors, "status": Status.PENDING}
+    # A dispatch that asked for another run comes first: its work must not be lost. A cancel
+    # that the run did not look for still keeps the job from going back to pending.
+    if asked.rerun:
+        columns = {**columns, **new_round(), "status": Status.PENDING}
+        columns.pop("finished_at", None)
+    elif asked.cancel and isinstance(outcome, RetryLater | Snoozed | Released):
+        columns = {**columns, **cancelled()}
+        columns.pop("run_at", None)
     # The columns that the guard reads come last: MySQL sees earlier results.
     return columns | {
         "last_token": job.token,
@@ -152,7 +166,7 @@ def _by_outcome(job: Claimed, outcome: Outcome) -> dict:
         case Snoozed(delay):
             return _pending(delay)
         case Cancelled():
-            return {"rerun": False, **_final(Status.CANCELLED)}
+            return cancelled()
         case Released():
             return {"status": Status.PENDING}
         case _:

@@ -6,6 +6,8 @@ locking read through the dedup index locks them the other way round, which deadl
 InnoDB.
 """
 
+from functools import partial
+
 from django.db import IntegrityError, transaction
 
 from django_leasequeue import clock, db
@@ -35,7 +37,7 @@ def dispatch(rows, wanted: Prepared):
     while True:
         try:
             decided = db.rerun(
-                lambda: _decide(rows, wanted, hidden),
+                partial(_decide, rows, wanted, hidden),
                 using=rows.db,
                 seconds=deadline - clock.now(),
             )

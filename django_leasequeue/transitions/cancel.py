@@ -1,0 +1,75 @@
+"""Cancel: pending -> cancelled at once; a running job is asked, and cancelled when it stops."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.db.models.functions import Coalesce
+
+from django_leasequeue import db
+from django_leasequeue.fields import UTCDateTimeField
+from django_leasequeue.rounds import cancelled
+from django_leasequeue.states import Status
+
+# Rows in one transaction: short enough to hold nobody up.
+ROWS = 500
+# Seconds for which one such transaction runs again through passing trouble.
+PATIENCE = 10.0
+
+
+class Cancellation(NamedTuple):
+    """What became of the jobs, by id.
+
+    `cancelled`: they were pending. `requested`: they run, and are cancelled as soon as they
+    look or end without success. `busy`: somebody holds the row locked; ask again.
+    `unchanged`: they had ended before.
+    """
+
+    cancelled: set[int]
+    requested: set[int]
+    busy: set[int]
+    unchanged: set[int]
+
+
+def cancel(rows: QuerySet, ids: list[int]) -> Cancellation:
+    """Cancel the jobs of these ids and return what became of each.
+
+    In the caller's transaction the request to a running job is written once it has
+    committed, so that a slow caller doesn't hold up the worker.
+    """
+    done = Cancellation(set(), set(), set(), set())
+    for start in range(0, len(ids), ROWS):
+        some = sorted(ids[start : start + ROWS])
+        part = db.rerun(partial(_cancel, rows, some), using=rows.db, seconds=PATIENCE)
+        for all_of_kind, of_part in zip(done, part, strict=True):
+            all_of_kind.update(of_part)
+    return done
+
+
+def _cancel(rows, ids: list[int]) -> Cancellation:
+    with db.write_transaction(rows):
+        pending = rows.filter(pk__in=ids, status=Status.PENDING)
+        taken = set(db.take(pending.order_by("pk").values_list("pk", flat=True)))
+        if taken:
+            pending.filter(pk__in=taken).update(**cancelled())
+    others = dict(_statuses(rows, set(ids) - taken))
+    running = {pk for pk, status in others.items() if status == Status.RUNNING}
+    transaction.on_commit(partial(_request, rows, running), using=rows.db)
+    busy = {pk for pk, status in others.items() if status == Status.PENDING}
+    return Cancellation(taken, running, busy, set(ids) - taken - running - busy)
+
+
+def _statuses(rows, ids: set[int]) -> Iterator[tuple[int, str]]:
+    return rows.filter(pk__in=ids).values_list("pk", "status").iterator()
+
+
+def _request(rows, ids: set[int]) -> None:
+    if ids:
+        requested = Coalesce(
+            F("cancel_requested_at"), db.DatabaseNow(), output_field=UTCDateTimeField()
+        )
+        rows.filter(pk__in=ids, status=Status.RUNNING).update(
+            cancel_requested_at=requested, rerun=False, next_args=None, next_kwargs=None
+        )
