@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError
@@ -27,25 +28,31 @@ def dispatch_many(rows, wanted: list[Prepared]) -> list[tuple]:
     if not wanted:
         return []
     deadline = clock.now() + PATIENCE
+    hidden = False
     while True:
         try:
             return db.rerun(
-                lambda: _dispatch_all(rows, wanted),
+                partial(_dispatch_all, rows, wanted, hidden),
                 using=rows.db,
                 seconds=deadline - clock.now(),
             )
         except IntegrityError as error:
             if not db.is_violation(error, owners.dedup_constraint(rows), rows.model):
                 raise
+            first = next(one for one in wanted if one.dedup is not None)
+            hidden = owners.winner_is_hidden(rows, first, hidden)
             if clock.now() > deadline:
                 raise DispatchConflict(
-                    "one of many", "several queues", "rivals came first again and again"
+                    first.rules.id,
+                    first.values["queue"],
+                    "other dispatches of this batch's ids came first, again and again, "
+                    f"for {PATIENCE:g} seconds",
                 ) from error
 
 
-def _dispatch_all(rows, wanted: list[Prepared]) -> list[tuple]:
+def _dispatch_all(rows, wanted: list[Prepared], hidden: bool) -> list[tuple]:
     with db.write_transaction(rows):
-        holders = _lock_holders(rows, wanted)
+        holders = _lock_holders(rows, wanted, hidden)
         firsts: dict[tuple[str, str], int] = {}
         new: list[int] = []
         for place, one in enumerate(wanted):
@@ -74,7 +81,9 @@ def _dispatch_all(rows, wanted: list[Prepared]) -> list[tuple]:
         return done
 
 
-def _lock_holders(rows, wanted: list[Prepared]) -> dict[tuple[str, str], Any]:
+def _lock_holders(
+    rows, wanted: list[Prepared], hidden: bool
+) -> dict[tuple[str, str], Any]:
     """Lock every owner of a wanted id, release the ids that are free, return the holders."""
     ids_of: dict[str, set[str]] = defaultdict(set)
     for one in wanted:
@@ -83,8 +92,9 @@ def _lock_holders(rows, wanted: list[Prepared]) -> dict[tuple[str, str], Any]:
     found: list[int] = []
     for queue, ids in ids_of.items():
         for some in _slices(sorted(ids)):
-            mine = rows.filter(queue=queue, dedup_id__in=some)
-            found += mine.order_by().values_list("pk", flat=True)
+            mine = rows.filter(queue=queue, dedup_id__in=some).order_by()
+            mine = mine.select_for_update() if hidden else mine
+            found += mine.values_list("pk", flat=True)
     locked = {}
     # By ascending primary key, so that two batches wait for each other but never in a ring.
     for some in _slices(sorted(found)):

@@ -44,7 +44,7 @@ def dispatch(rows, wanted: Prepared):
         except IntegrityError as error:
             if not db.is_violation(error, owners.dedup_constraint(rows), rows.model):
                 raise
-            hidden = _is_hidden(rows, wanted, hidden)
+            hidden = owners.winner_is_hidden(rows, wanted, hidden)
             decided = None
         if decided is not None:
             return decided
@@ -89,12 +89,9 @@ def _decide_locked(rows, owner, wanted: Prepared):
 
 
 def _find(rows, wanted: Prepared, hidden: bool):
-    found = owners.with_window(
-        rows.filter(queue=wanted.values["queue"], dedup_id=wanted.rules.id)
-    )
-    if hidden:
-        found = found.select_for_update()
-    return found.first() if not hidden else next(iter(found), None)
+    mine = rows.filter(queue=wanted.values["queue"], dedup_id=wanted.rules.id)
+    found = owners.with_window(mine).order_by()
+    return next(iter(found.select_for_update() if hidden else found), None)
 
 
 def _may_stay_unlocked(owner, wanted: Prepared) -> bool:
@@ -102,20 +99,3 @@ def _may_stay_unlocked(owner, wanted: Prepared) -> bool:
     return owner.status == Status.RUNNING and (
         owners.only_skips(owner, wanted) or owners.only_extends_running(owner, wanted)
     )
-
-
-def _is_hidden(rows, wanted: Prepared, hidden: bool) -> bool:
-    """After a lost insert: whether only a locking read can find the winner.
-
-    Raises DispatchConflict where none can.
-    """
-    connection = transaction.get_connection(rows.db)
-    if db.reads_are_fresh(connection):
-        return False
-    if hidden or not db.locking_read_is_fresh(connection):
-        raise DispatchConflict(
-            wanted.rules.id,
-            wanted.values["queue"],
-            "a job that this transaction's snapshot can't see holds the id",
-        )
-    return True

@@ -7,7 +7,7 @@ from django.db.models import Case, F, Value, When
 
 from django_leasequeue import db, registry
 from django_leasequeue.dedup import DispatchOutcome
-from django_leasequeue.exceptions import DedupConflict, UnknownTask
+from django_leasequeue.exceptions import DedupConflict, DispatchConflict, UnknownTask
 from django_leasequeue.specs import Prepared
 from django_leasequeue.states import FINAL, Status
 
@@ -128,3 +128,21 @@ def dedup_constraint(rows) -> models.UniqueConstraint:
         for constraint in rows.model._meta.constraints
         if getattr(constraint, "fields", None) == ("queue", "dedup_id")
     )
+
+
+def winner_is_hidden(rows, wanted: Prepared, looked: bool) -> bool:
+    """After a lost insert: whether only a locking read can find the job that holds the id.
+
+    `looked`: whether one has been made already. Raises DispatchConflict where no read of
+    this transaction can find it.
+    """
+    connection = transaction.get_connection(rows.db)
+    if db.reads_are_fresh(connection):
+        return False
+    if looked or not db.locking_read_is_fresh(connection):
+        raise DispatchConflict(
+            wanted.rules.id,
+            wanted.values["queue"],
+            "a job that this transaction's snapshot can't see holds the id",
+        )
+    return True
