@@ -4,6 +4,16 @@
 class LeaseQueueError(Exception):
     """Base of every error of this package."""
 
+    def __reduce__(self):
+        # Pickle and copy would call __init__ with the message, where it takes the facts.
+        return _rebuilt, (type(self), self.args, vars(self))
+
+
+def _rebuilt(kind, args, facts):
+    error = kind.__new__(kind, *args)
+    vars(error).update(facts)
+    return error
+
 
 class UnknownTask(LeaseQueueError, LookupError):
     """No task of this name is registered in this process."""
