@@ -28,6 +28,10 @@ class WrongSetting(ImproperlyConfigured):
         self.problem = problem
         super().__init__(" ".join(filter(None, (problem.message, problem.hint))))
 
+    def __reduce__(self):
+        # Pickle and copy would call __init__ with the message.
+        return type(self), (self.problem,)
+
 
 @dataclass(frozen=True, slots=True)
 class Duration:

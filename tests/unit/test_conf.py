@@ -1,5 +1,6 @@
 """LEASEQUEUE: defaults, overrides per queue, and each wrong value with its id."""
 
+import copy
 from datetime import timedelta
 
 import pytest
@@ -266,6 +267,8 @@ def test_reading_a_wrong_value_raises_its_problem(settings, key, read):
         read()
     assert caught.value.problem == problem
     assert key in str(caught.value)
+    again = copy.copy(caught.value)
+    assert (again.problem, str(again)) == (problem, str(caught.value))
 
 
 @pytest.mark.parametrize("limit", [0, None, -1, True])
