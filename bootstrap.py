@@ -109,10 +109,7 @@ def _root_prefix():
 
 def _create(folder, python):
     # Debian's python3 has the venv module but not what it puts into a new environment.
-    check = subprocess.run(
-        [python, "-c", "import ensurepip, venv"], stderr=subprocess.PIPE
-    )
-    if check.returncode != 0:
+    if not succeeds([python, "-c", "import ensurepip, venv"]):
         version = output(
             [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
         )

@@ -93,9 +93,10 @@ class Runner:
 
     def _run(self, run):
         started = time.monotonic()
-        mark = f"{os.getpid()}x{run.name}"
-        mark = re.sub(r"\W", "_", mark)
-        environment = {**os.environ, **run.environment, "LEASEQUEUE_TEST_RUN": mark}
+        mark = re.sub(r"\W", "_", f"{os.getpid()}x{run.name}")
+        environment = {**os.environ, **run.environment}
+        if run.is_pytest:
+            environment["LEASEQUEUE_TEST_RUN"] = mark
         with run.log.open("wb") as log:
             with self._lock:
                 if self._stopping:

@@ -9,8 +9,10 @@ LEASEQUEUE_TEST_SETTINGS  JSON: the LEASEQUEUE setting, for worker processes
 LEASEQUEUE_TEST_SQLITE    wal (default), or plain for SQLite as Django sets it up by itself
 """
 
+import atexit
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -23,7 +25,6 @@ ENGINES = {
 }
 DATABASE = os.environ.get("LEASEQUEUE_TEST_DB", "sqlite")
 RUN = os.environ.get("LEASEQUEUE_TEST_RUN") or str(os.getpid())
-# Removed by conftest.py at the end of the run.
 SQLITE_FOLDER = Path(tempfile.gettempdir()) / f"leasequeue-tests-{RUN}"
 SQLITE_OPTIONS = {
     "wal": {
@@ -70,8 +71,11 @@ def _server():
     }
 
 
-if DATABASE == "sqlite":
+if DATABASE == "sqlite" and "LEASEQUEUE_TEST_NAMES" not in os.environ:
     SQLITE_FOLDER.mkdir(exist_ok=True)
+    if "LEASEQUEUE_TEST_RUN" not in os.environ:
+        # Nobody else can know this name.
+        atexit.register(shutil.rmtree, SQLITE_FOLDER, ignore_errors=True)
 
 DATABASES = {alias: _database(alias) for alias in ("default", "other")}
 LEASEQUEUE = json.loads(os.environ.get("LEASEQUEUE_TEST_SETTINGS", "{}"))
