@@ -1,0 +1,168 @@
+"""`manage.py runjobs`: run the jobs of the queue."""
+
+import os
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import Error, connections, router
+
+from django_leasequeue.conf import conf
+from django_leasequeue.models import Job
+from django_leasequeue.worker import log
+from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.readiness import missing_migrations
+from django_leasequeue.worker.tally import Tally, drain_display
+
+
+class Command(BaseCommand):
+    """Start a worker. The defaults of its options are the settings in LEASEQUEUE."""
+
+    help = (
+        "Runs jobs until it is stopped by SIGTERM, SIGINT or SIGHUP: then it takes no more, "
+        "lets running jobs finish, gives back those that don't in time, and exits with 0. "
+        "A second signal ends it at once."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """See BaseCommand."""
+        parser.add_argument(
+            "--queues",
+            default="*",
+            help="Queues to take jobs from, in strict order, separated by commas; * stands "
+            "for every queue not named. Default: *",
+        )
+        parser.add_argument(
+            "--exclude",
+            default="",
+            help="Queues never to take jobs from, separated by commas.",
+        )
+        parser.add_argument("--processes", type=int, help="How many child processes.")
+        parser.add_argument(
+            "--threads", type=int, help="How many jobs each process runs at once."
+        )
+        parser.add_argument(
+            "--async-tasks",
+            type=int,
+            help="How many jobs of async tasks each process runs beside those.",
+        )
+        parser.add_argument(
+            "--drain",
+            action="store_true",
+            help="Run all jobs that are due, then exit: with 0, or with 1 if any failed.",
+        )
+        parser.add_argument(
+            "--max-jobs",
+            type=int,
+            metavar="N",
+            help="Exit with 0 after N jobs in all; the child processes share them evenly.",
+        )
+        parser.add_argument(
+            "--shutdown-timeout",
+            type=float,
+            metavar="SECONDS",
+            help="How long running jobs have to finish at a stop.",
+        )
+        parser.add_argument(
+            "--reload",
+            action="store_true",
+            help="Start the child processes anew when the code changes. For development.",
+        )
+        parser.add_argument(
+            "--in-process",
+            action="store_true",
+            help="Run jobs in this very process, for debuggers and Windows.",
+        )
+        parser.add_argument(
+            "--database",
+            choices=tuple(connections),
+            help="The alias of the database that holds the jobs.",
+        )
+
+    def handle(self, *args: Any, **given: Any) -> None:
+        """Run the worker to its end. Raise CommandError if a drained job failed."""
+        log.configure(given["verbosity"])
+        options = _options(given)
+        if given["in_process"] and options.reload:
+            raise CommandError(
+                "--reload starts child processes anew; --in-process has none."
+            )
+        missing = missing_migrations(options.database)
+        if missing:
+            raise CommandError(
+                f"The database {options.database!r} lacks {', '.join(missing)} of this app, "
+                f"so no job could be run. Run 'manage.py migrate --database "
+                f"{options.database}' first."
+            )
+        tally = Tally(drain_display(_due(options)) if options.drain else None)
+        try:
+            if given["in_process"]:
+                self._run_here(options, tally)
+            else:
+                self._supervise(options, tally)
+        finally:
+            tally.close()
+        if options.drain and tally.failed:
+            jobs = "job" if tally.failed == 1 else "jobs"
+            raise CommandError(f"{tally.failed} {jobs} failed.", returncode=1)
+
+    def _run_here(self, options: WorkerOptions, tally: Tally) -> None:
+        from django_leasequeue.worker.inprocess import InProcess
+
+        left = InProcess(options, tally).run()
+        if left and getattr(self, "_called_from_command_line", False):
+            # Threads whose task does not return would be in the way of an orderly end.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+
+    def _supervise(self, options: WorkerOptions, tally: Tally) -> None:
+        # Not at the top: Windows has not all that it imports.
+        from django_leasequeue.worker.supervisor import Supervisor
+
+        if not os.environ.get("DJANGO_SETTINGS_MODULE"):
+            raise CommandError(
+                "Child processes find the project by DJANGO_SETTINGS_MODULE, which is not "
+                "set. Set it, or use --in-process."
+            )
+        supervisor = Supervisor(options, tally)
+        supervisor.run()
+        if supervisor.gave_up:
+            raise CommandError(
+                "The children died before they could work.", returncode=1
+            )
+
+
+def _options(given: dict[str, Any]) -> WorkerOptions:
+    def chosen(name: str) -> Any:
+        return getattr(conf, name) if given[name] is None else given[name]
+
+    try:
+        return WorkerOptions(
+            queues=given["queues"],
+            exclude=given["exclude"],
+            database=given["database"] or router.db_for_write(Job),
+            processes=chosen("processes"),
+            threads=chosen("threads"),
+            async_tasks=chosen("async_tasks"),
+            shutdown_timeout=chosen("shutdown_timeout"),
+            drain=given["drain"],
+            max_jobs=given["max_jobs"],
+            reload=given["reload"],
+            verbosity=given["verbosity"],
+        )
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def _due(options: WorkerOptions) -> int:
+    """Return how many jobs are due; a display can do without if that can't be told."""
+    selection = options.selection
+    jobs = Job.objects.using(options.database).due()
+    if not selection.takes_all:
+        jobs = jobs.filter(queue__in=selection.named)
+    try:
+        return jobs.exclude(queue__in=selection.exclude).count()
+    except Error:
+        return 0

@@ -1,0 +1,110 @@
+"""A child of the supervisor: `python -m django_leasequeue.worker.child`, started by it only.
+
+The main thread owns the signals and the loop; another one hears what the supervisor says.
+A child ends when it is told to, when its share of --max-jobs is done, or when the pipe from
+the supervisor ends, since then nobody renews its leases.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from uuid import UUID
+
+import django
+
+from django_leasequeue.worker import log
+from django_leasequeue.worker.names import worker_name
+from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.pipes import Receiver, Sender
+from django_leasequeue.worker.reports import Reports
+from django_leasequeue.worker.setup import ChildSetup
+from django_leasequeue.worker.stop import Level, Stop
+from django_leasequeue.worker.wakeup import Wakeup
+
+
+def main() -> None:
+    """Run jobs until told to stop; then exit with 0."""
+    setup = ChildSetup.take()
+    setup.apply()
+    wakeup = Wakeup()
+    stop = Stop(wakeup.wake)
+    _own_signals(stop)
+    options = WorkerOptions.from_json(setup.options)
+    reports = Reports(Sender(setup.reports), options.drain)
+    django.setup()
+    log.configure(options.verbosity)
+    left = _work(options, reports, stop, wakeup, Receiver(setup.control))
+    reports.leaving()
+    if left:
+        # Threads whose task does not return would be in the way of an orderly end.
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _own_signals(stop: Stop) -> None:
+    # Ctrl-C and a closing terminal reach the whole process group; what follows is for the
+    # supervisor to say. It starts its children with both blocked, so that none comes early.
+    # Ignored rather than handled: so programs that a task runs live on, too.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    # A service manager may send it to the whole group, so only the supervisor counts them.
+    signal.signal(
+        signal.SIGTERM, lambda *_: stop.request(Level.GRACEFUL, "the child got SIGTERM")
+    )
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGHUP))
+
+
+def _work(
+    options: WorkerOptions,
+    reports: Reports,
+    stop: Stop,
+    wakeup: Wakeup,
+    control: Receiver,
+) -> int:
+    # These need Django to be set up.
+    from django_leasequeue import registry
+    from django_leasequeue.worker.loop import Loop
+    from django_leasequeue.worker.reload import Watcher
+    from django_leasequeue.worker.running import Running
+
+    running = Running()
+    threading.Thread(
+        target=_hear,
+        args=(control, reports, stop, running),
+        name="leasequeue-control",
+        daemon=True,
+    ).start()
+    registry.autodiscover()
+    name = worker_name()
+    watcher = Watcher(reports.changed) if options.reload else None
+    reports.ready(name)
+    try:
+        return Loop(options, name, reports, running, stop, wakeup).run()
+    finally:
+        if watcher:
+            watcher.close()
+
+
+def _hear(control: Receiver, reports: Reports, stop: Stop, running) -> None:
+    """Do what the supervisor says, until it is gone."""
+    for message in control:
+        match message:
+            case {"do": "stop", "why": why}:
+                stop.request(Level.GRACEFUL, why)
+            case {"do": "leave"}:
+                stop.request(Level.AT_ONCE, "at once")
+            case {"do": "renewed", "token": token, "ids": ids, "at": at}:
+                running.renewed(UUID(token), ids, at)
+            case {"do": "lost", "token": token, "ids": ids, "why": why}:
+                running.lose(UUID(token), ids, why)
+    reports.orphaned = True
+    log.logger.warning("The supervisor is gone, so this child stops.")
+    stop.request(Level.GRACEFUL, "the supervisor is gone")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The thread that runs `async def` tasks, many at a time in one event loop."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+from django.db import connections
+
+from django_leasequeue.worker.running import Run
+
+
+class Coroutines:
+    """An event loop for `limit` jobs, started with the first one.
+
+    `work(run)` runs a job and must not raise; `freed()` is called when one has ended.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        work: Callable[[Run], Awaitable[None]],
+        freed: Callable[[], None],
+    ) -> None:
+        self._work, self._freed = work, freed
+        self._lock = threading.Lock()
+        self._free = limit
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def free(self) -> int:
+        """How many more jobs may be started."""
+        return self._free
+
+    def start(self, run: Run) -> None:
+        """Have a job run."""
+        with self._lock:
+            self._free -= 1
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._run_loop, name="leasequeue-async", daemon=True
+            )
+            self._thread.start()
+        self._loop.call_soon_threadsafe(self._begin, run)
+
+    def close(self, seconds: float) -> None:
+        """Cancel what still runs, and end the loop and its thread."""
+        if self._loop is None or self._thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(self._cancel(seconds), self._loop)
+        self._thread.join(seconds + 1)
+
+    def _begin(self, run: Run) -> None:
+        assert self._loop is not None
+        task = self._loop.create_task(self._guarded(run))
+        # The loop itself keeps only weak references.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, run: Run) -> None:
+        try:
+            await self._work(run)
+        finally:
+            with self._lock:
+                self._free += 1
+            self._freed()
+
+    def _run_loop(self) -> None:
+        assert self._loop is not None
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            connections.close_all()
+            self._loop.close()
+
+    async def _cancel(self, seconds: float) -> None:
+        assert self._loop is not None
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+        self._loop.stop()

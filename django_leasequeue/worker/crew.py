@@ -1,0 +1,152 @@
+"""The crew of one process: runs jobs in threads and coroutines, and has them settled."""
+
+import asyncio
+from collections.abc import Callable
+
+from django_leasequeue import clock, registry
+from django_leasequeue.claimed import Claimed
+from django_leasequeue.exceptions import UnknownTask
+from django_leasequeue.models import Job
+from django_leasequeue.outcomes import Outcome, Released
+from django_leasequeue.transitions.settle import Settled
+from django_leasequeue.worker import atomic, endings, events, runner, told
+from django_leasequeue.worker.conclude import conclude
+from django_leasequeue.worker.context import JobContext
+from django_leasequeue.worker.coroutines import Coroutines
+from django_leasequeue.worker.leases import Leases
+from django_leasequeue.worker.log import about, logger
+from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.running import Run, Running
+from django_leasequeue.worker.settler import Settler
+from django_leasequeue.worker.stop import Stop
+from django_leasequeue.worker.threads import Threads
+
+# Seconds that threads have to close their connections.
+_CLOSING = 5.0
+
+
+class Crew:
+    """Everything of a worker process but its loop. `wake` is called when a run has ended."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        leases: Leases,
+        running: Running,
+        stop: Stop,
+        wake: Callable[[], None],
+    ) -> None:
+        self._database = options.database
+        self._leases, self._running, self._stop, self._wake = (
+            leases,
+            running,
+            stop,
+            wake,
+        )
+        self._settler = Settler(options.database, self._settled)
+        self._threads = Threads(options.threads, self._work, wake)
+        self._coroutines = Coroutines(options.async_tasks, self._awork, wake)
+
+    @property
+    def free(self) -> int:
+        """How many jobs would start at once, of whichever kind they are."""
+        return min(self._threads.free, self._coroutines.free)
+
+    def start(self, job: Claimed) -> None:
+        """Run a job, or give it back if a stop was asked for meanwhile."""
+        try:
+            task = registry.get(job.task)
+        except UnknownTask:
+            task = None  # what follows from that is the runner's to say
+        context = JobContext(job, task, lambda: self._stop.asked)
+        run = Run(job, task, context)
+        self._running.add(run)
+        if self._stop.asked:
+            self._ended(run, Released())
+        elif task is not None and task.is_async:
+            self._coroutines.start(run)
+        else:
+            self._threads.start(run)
+
+    def abandon(self, give_back: bool) -> int:
+        """Let go of the jobs that still run; return how many.
+
+        `give_back`: whether to store that they are, or to leave it to somebody else.
+        """
+        left = [run for run in self._running.unfinished() if self._running.close(run)]
+        for run in left:
+            if give_back:
+                self._settler.put(run, Released())
+        return len(left)
+
+    def close(self, seconds: float) -> None:
+        """Store the outcomes that are left, for so long at the most, and end all threads."""
+        self._settler.close(seconds)
+        self._coroutines.close(_CLOSING)
+        self._threads.close(_CLOSING if not self._running.unfinished() else 0)
+
+    def _work(self, run: Run) -> None:
+        """Run a job in this thread."""
+        if self._stop.asked:
+            # It waited for a thread; what has not started is given back.
+            self._ended(run, Released())
+            return
+        try:
+            self._begin(run)
+            if run.task is not None and run.task.atomic:
+                self._run_atomic(run)
+            else:
+                self._ended(run, runner.run(run.job, run.context))
+        except BaseException as error:
+            self._ended(run, _broken(run, error))
+
+    def _run_atomic(self, run: Run) -> None:
+        outcome, settled = atomic.run_and_settle(
+            run.job, run.context, using=self._database, settle=self._settle_now
+        )
+        if settled is None:
+            self._ended(run, outcome)
+        else:
+            self._running.close(run)
+            self._settled(run, conclude(run, outcome, settled))
+
+    def _settle_now(self, job: Claimed, outcome: Outcome) -> Settled:
+        return Job.objects.using(self._database).settle([(job, outcome)])[0]
+
+    async def _awork(self, run: Run) -> None:
+        """Run a job of an `async def` task."""
+        try:
+            self._begin(run)
+            outcome = await runner.arun(run.job, run.context)
+        except asyncio.CancelledError:
+            outcome = Released()
+        except BaseException as error:
+            outcome = _broken(run, error)
+        self._ended(run, outcome)
+
+    def _begin(self, run: Run) -> None:
+        run.started_at = clock.now()
+        told.log_start(run)
+        events.started(run.job)
+
+    def _ended(self, run: Run, outcome: Outcome) -> None:
+        if self._running.close(run):
+            self._settler.put(run, outcome)
+
+    def _settled(self, run: Run, word: str) -> None:
+        self._running.remove(run)
+        self._leases.finished(run.job.token, run.job.id, word)
+        self._wake()
+
+
+def _broken(run: Run, error: BaseException) -> Outcome:
+    """Return the outcome of a run that the runner could not bring to an end."""
+    job = run.job
+    logger.critical(
+        "Job %s (%s): an error of the worker itself ended this run.",
+        job.id,
+        job.task,
+        exc_info=error,
+        extra=about(job),
+    )
+    return endings.failure(job, None, error)

@@ -1,0 +1,62 @@
+"""Giving back what a process held that runs it no more."""
+
+from typing import Generic, TypeVar
+
+from django_leasequeue import clock
+from django_leasequeue.models import Job
+from django_leasequeue.worker.ledger import Holding
+
+Owner = TypeVar("Owner")
+
+# A row may stay locked for a moment, by the connection of the process that died.
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
+# Seconds after which a token is looked for once more whose claim was under way: its commit
+# may reach the database after the process that sent it is gone.
+_SECOND_LOOK = 0.3
+
+
+class Estate(Generic[Owner]):
+    """The tokens that an owner left, until their jobs are pending again.
+
+    `death`: how the owner died, which is counted; None if it was told to go.
+    """
+
+    def __init__(
+        self, owner: Owner, holdings: list[Holding[Owner]], death: str | None
+    ) -> None:
+        self.owner, self.death = owner, death
+        # The jobs given back so far.
+        self.ids: set[int] = set()
+        # When to go on, by `clock.now()`.
+        self.due_at = 0.0
+        self._holdings = holdings
+        self._looked_twice = all(holding.terms is not None for holding in holdings)
+        self._pause = _FIRST_PAUSE
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to give back."""
+        return not self._holdings
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every lease in it is past, so that the next claim takes the jobs anyway."""
+        terms = [t for h in self._holdings for t in (h.terms or {}).values()]
+        # A claim of which nothing is known took its jobs lately at the latest.
+        unknown = [h.announced_at for h in self._holdings if h.terms is None]
+        ends = [term.over_at for term in terms] + [at + 60 for at in unknown]
+        return max(ends, default=0) <= clock.now()
+
+    def give_back(self, database: str) -> None:
+        """Give back what is not locked by somebody else. Raises the database's errors."""
+        jobs, left = Job.objects.using(database), []
+        for holding in self._holdings:
+            self.ids |= jobs.release(holding.token, None, self.death)
+            held = jobs.running().filter(processing_token=holding.token).exists()
+            if held or (holding.terms is None and not self._looked_twice):
+                left.append(holding)
+        pause = self._pause if self._looked_twice else _SECOND_LOOK
+        self._holdings, self._looked_twice = left, True
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        self.due_at = clock.now() + pause

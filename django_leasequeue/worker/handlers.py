@@ -1,0 +1,46 @@
+"""Signal handlers for as long as a worker runs."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from django_leasequeue.worker.stop import Level, Stop
+
+# SIGHUP is what a terminal sends when it closes; Windows has none.
+STOPPING = tuple(
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP")
+    if hasattr(signal, name)
+)
+
+
+@contextmanager
+def handled(handle: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call `handle` for SIGTERM, SIGINT and SIGHUP; restore the former handlers at the end.
+
+    Only the main thread may set handlers: in any other nothing is changed, and whoever
+    started the thread stops the worker by `Stop.request()`.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = {
+        number: signal.signal(number, lambda number, _: handle(signal.Signals(number)))
+        for number in STOPPING
+    }
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def stopper(stop: Stop) -> Callable[[signal.Signals], None]:
+    """Return a handler under which a first signal stops gracefully, a second at once."""
+
+    def handle(number: signal.Signals) -> None:
+        level = Level.AT_ONCE if stop.asked else Level.GRACEFUL
+        stop.request(level, number.name)
+
+    return handle

@@ -1,0 +1,89 @@
+"""`runjobs --in-process`: no supervisor and no children, for debuggers and Windows.
+
+A job that ends the process or holds the interpreter is not survived here: its lease ends.
+"""
+
+from uuid import UUID
+
+from django_leasequeue import registry
+from django_leasequeue.claimed import Claimed
+from django_leasequeue.worker.handlers import handled, stopper
+from django_leasequeue.worker.keeper import Keeper
+from django_leasequeue.worker.ledger import Ledger, shortest_lease
+from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.loop import Loop
+from django_leasequeue.worker.names import worker_name
+from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.running import Running
+from django_leasequeue.worker.stop import Level, Stop
+from django_leasequeue.worker.tally import Tally
+from django_leasequeue.worker.wakeup import Wakeup
+
+# Seconds to give jobs back at the end.
+_GIVING_BACK = 5.0
+
+
+class InProcess:
+    """A worker of one process. From another thread, `stop.request()` ends it."""
+
+    gives_back = True
+
+    def __init__(self, options: WorkerOptions, tally: Tally) -> None:
+        self._options, self._tally = options, tally
+        self._wakeup = Wakeup()
+        self.stop = Stop(self._wakeup.wake)
+        self._running = Running()
+        self._ledger: Ledger[None] = Ledger(shortest_lease(options.selection))
+        self._keeper: Keeper[None] = Keeper(options.database, self._ledger, self)
+
+    def run(self) -> int:
+        """Work until stopped or done; return how many jobs still ran and were let go."""
+        name = worker_name()
+        with handled(stopper(self.stop)):
+            registry.autodiscover()
+            self._keeper.start()
+            logger.info("Worker %s runs jobs in this process.", name)
+            loop = Loop(
+                self._options, name, self, self._running, self.stop, self._wakeup
+            )
+            try:
+                left = loop.run()
+            finally:
+                self._keeper.give_back(None, None)
+                self._keeper.close(_GIVING_BACK)
+            logger.info("Worker %s has stopped: %s.", name, self.stop.why or "done")
+        return left
+
+    # Leases: what the loop tells.
+
+    def announce(self, token: UUID) -> bool:
+        """See leases.Leases."""
+        self._keeper.announce(token, None)
+        return True
+
+    def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
+        """See leases.Leases."""
+        self._ledger.claimed(token, [(job.id, job.lease, job.buffer) for job in jobs])
+
+    def finished(self, token: UUID, job_id: int, word: str) -> None:
+        """See leases.Leases."""
+        self._ledger.finished(token, [job_id])
+        self._tally.add(word)
+
+    def idle(self) -> None:
+        """See leases.Leases."""
+        if self._options.drain:
+            self.stop.request(Level.GRACEFUL, "nothing is due")
+
+    # Audience: what the keeper tells.
+
+    def renewed(self, owner: None, token: UUID, ids: set[int], at: float) -> None:
+        """See keeper.Audience."""
+        self._running.renewed(token, ids, at)
+
+    def lost(self, owner: None, token: UUID, ids: set[int], why: str) -> None:
+        """See keeper.Audience."""
+        self._running.lose(token, ids, why)
+
+    def given_back(self, owner: None, ids: set[int]) -> None:
+        """See keeper.Audience."""

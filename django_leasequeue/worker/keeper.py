@@ -1,0 +1,156 @@
+"""The keeper: the thread that renews leases, and gives back the jobs of those who are gone.
+
+It knows tokens, each with an owner. A token comes in before its claim is sent, gets its
+jobs, loses them as they finish, and goes with the last one, or when its owner is let go.
+Every token is renewed at a third of its shortest lease. While the database is away, it
+tries again soon, and once a lease must be taken for over it says so: the job is lost.
+"""
+
+import threading
+from typing import Generic, Protocol, TypeVar
+from uuid import UUID
+
+from django.db import Error, connections
+
+from django_leasequeue import clock
+from django_leasequeue.models import Job
+from django_leasequeue.worker.estate import Estate
+from django_leasequeue.worker.ledger import Holding, Ledger
+from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.patience import Patience
+from django_leasequeue.worker.wakeup import Wakeup
+
+Owner = TypeVar("Owner", contravariant=True)
+Held = TypeVar("Held")
+
+# The longest sleep, in seconds: sleeping stops with the machine's own clock, while leases
+# go on ending when it is suspended.
+_LOOK_EVERY = 5.0
+
+
+class Audience(Protocol[Owner]):
+    """Who is told what the keeper does; all three are called in its thread."""
+
+    def renewed(self, owner: Owner, token: UUID, ids: set[int], at: float) -> None:
+        """These leases start anew at `at`, by `clock.now()`."""
+
+    def lost(self, owner: Owner, token: UUID, ids: set[int], why: str) -> None:
+        """These jobs are no longer the owner's."""
+
+    def given_back(self, owner: Owner, ids: set[int]) -> None:
+        """All that this owner left is pending again, or its leases have ended."""
+
+
+class Keeper(Generic[Held]):
+    """Renews and gives back in a thread of its own, from `start()` to `close()`."""
+
+    def __init__(
+        self, database: str, ledger: Ledger[Held], audience: Audience[Held]
+    ) -> None:
+        self._database, self._ledger, self._audience = database, ledger, audience
+        self._estates: list[Estate[Held]] = []
+        self._patience = Patience("renew leases", database)
+        self._wakeup = Wakeup()
+        # When to use the database again after a failure, by `clock.now()`.
+        self._retry_at = 0.0
+        self._deadline: float | None = None
+        self._thread = threading.Thread(
+            target=self._work, name="leasequeue-keeper", daemon=True
+        )
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def announce(self, token: UUID, owner: Held) -> None:
+        """Take care of a token that a claim is about to use."""
+        self._ledger.announce(token, owner)
+        self._wakeup.wake()
+
+    def give_back(self, owner: Held, death: str | None) -> None:
+        """Give back all that an owner holds. `death`: see Estate."""
+        self._estates.append(Estate(owner, self._ledger.leave(owner), death))
+        self._wakeup.wake()
+
+    def close(self, seconds: float) -> None:
+        """Finish what is to be given back, for so long at the most, and end the thread."""
+        self._deadline = clock.now() + seconds
+        self._wakeup.wake()
+        self._thread.join(seconds)
+
+    def _work(self) -> None:
+        try:
+            while not self._is_done():
+                self._turn()
+                self._wakeup.sleep(self._pause())
+        finally:
+            connections.close_all()
+
+    def _is_done(self) -> bool:
+        if self._deadline is None:
+            return False
+        return not self._estates or clock.now() >= self._deadline
+
+    def _pause(self) -> float:
+        now = clock.now()
+        times = [estate.due_at for estate in self._estates]
+        next_due = self._ledger.next_due()
+        if next_due is not None:
+            times.append(next_due)
+        ends = [
+            now + _LOOK_EVERY,
+            *([] if self._deadline is None else [self._deadline]),
+        ]
+        return (
+            min(max(min(times, default=now + _LOOK_EVERY), self._retry_at), *ends) - now
+        )
+
+    def _turn(self) -> None:
+        if clock.now() >= self._retry_at:
+            try:
+                for estate in list(self._estates):
+                    self._settle(estate)
+                for holding in self._ledger.due():
+                    self._renew(holding)
+            except Error as error:
+                self._retry_at = clock.now() + self._patience.failed(error)
+        for holding, ids in self._ledger.take_over():
+            why = "it could not be renewed in time"
+            self._audience.lost(holding.owner, holding.token, ids, why)
+        for estate in list(self._estates):
+            if estate.is_settled or estate.is_over:
+                self._estates.remove(estate)
+                self._tell(estate)
+
+    def _settle(self, estate: Estate[Held]) -> None:
+        if estate.due_at <= clock.now() and not estate.is_settled:
+            estate.give_back(self._database)
+            self._patience.worked()
+
+    def _renew(self, holding: Holding[Held]) -> None:
+        sent_at = clock.now()
+        known = self._ledger.ids(holding)
+        renewed, _, busy = Job.objects.using(self._database).renew(holding.token)
+        self._patience.worked()
+        self._ledger.renewed(holding, renewed, busy, sent_at)
+        if renewed:
+            self._audience.renewed(holding.owner, holding.token, renewed, sent_at)
+        gone = self._ledger.take_lost(holding, known - renewed - busy)
+        if gone:
+            why = "the row says that it is no longer this worker's"
+            self._audience.lost(holding.owner, holding.token, gone, why)
+
+    def _tell(self, estate: Estate[Held]) -> None:
+        if estate.ids:
+            logger.warning(
+                "Given back, to be run again: jobs %s (%s).",
+                ", ".join(map(str, sorted(estate.ids))),
+                estate.death or "the worker stops",
+                extra={"job_ids": sorted(estate.ids), "death": estate.death},
+            )
+        if not estate.is_settled:
+            logger.error(
+                "The jobs of a process that is gone could not be given back; another "
+                "worker runs them when their leases end."
+            )
+        self._audience.given_back(estate.owner, estate.ids)

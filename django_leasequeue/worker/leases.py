@@ -1,0 +1,33 @@
+"""What a process that runs jobs tells whoever renews its leases.
+
+That is the supervisor, over a pipe (see `reports`), or with --in-process a keeper in the
+same process (see `inprocess`).
+"""
+
+from typing import Protocol
+from uuid import UUID
+
+from django_leasequeue.claimed import Claimed
+
+
+class Leases(Protocol):
+    """The worker's side of the bookkeeping."""
+
+    def announce(self, token: UUID) -> bool:
+        """Tell a token before the claim that uses it, so that no claim can be orphaned.
+
+        Returns whether it was heard; otherwise the worker must not claim now.
+        """
+
+    def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
+        """Tell which jobs the claim returned; without any the token is forgotten."""
+
+    def finished(self, token: UUID, job_id: int, word: str) -> None:
+        """Tell that a job is held no more, and what became of the run: see `told`."""
+
+    def idle(self) -> None:
+        """Tell that nothing runs here and that the last claim found nothing due."""
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether jobs that this process leaves behind are given back by somebody else."""

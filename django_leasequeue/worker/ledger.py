@@ -1,0 +1,169 @@
+"""What a keeper knows of the leases it renews."""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from django.conf import settings
+
+from django_leasequeue import clock
+from django_leasequeue.conf import conf
+from django_leasequeue.selection import Selection
+
+Owner = TypeVar("Owner")
+
+# A lease is renewed after this part of it, so that two renewals in a row may fail.
+_PART = 3
+# Seconds until a job is tried again whose row somebody else holds locked.
+_BUSY_PAUSE = 1.0
+
+
+@dataclass(slots=True)
+class Term:
+    """The lease of one job, in seconds; `renewed_at` by `clock.now()`."""
+
+    lease: float
+    buffer: float
+    renewed_at: float
+
+    @property
+    def over_at(self) -> float:
+        """When the lease must be taken for over: no write would be accepted any more."""
+        return self.renewed_at + self.lease - self.buffer
+
+
+@dataclass(slots=True, eq=False)
+class Holding(Generic[Owner]):
+    """A token and the jobs that its owner holds by it."""
+
+    token: UUID
+    owner: Owner
+    announced_at: float
+    # When to renew it next.
+    due_at: float
+    # None until the claim has told them.
+    terms: dict[int, Term] | None = field(default=None)
+
+
+class Ledger(Generic[Owner]):
+    """Tokens by owner. All times are by `clock.now()`; every method may be called anywhere.
+
+    `shortest_lease`: what to go by, in seconds, until a token's jobs are known.
+    """
+
+    def __init__(self, shortest_lease: float) -> None:
+        self._shortest = shortest_lease
+        self._lock = threading.Lock()
+        self._holdings: dict[UUID, Holding[Owner]] = {}
+
+    def announce(self, token: UUID, owner: Owner) -> None:
+        """Enter a token that a claim is about to use; a second call changes nothing."""
+        now = clock.now()
+        holding = Holding(token, owner, now, now + self._shortest / _PART)
+        with self._lock:
+            self._holdings.setdefault(token, holding)
+
+    def claimed(self, token: UUID, jobs: Iterable[tuple[int, float, float]]) -> None:
+        """Enter jobs of a token as (id, lease, buffer); without any it is forgotten."""
+        with self._lock:
+            holding = self._holdings.get(token)
+            if holding is None:
+                return
+            terms = holding.terms or {}
+            for job_id, lease, buffer in jobs:
+                terms[job_id] = Term(lease, buffer, holding.announced_at)
+            holding.terms = terms
+            self._tidy(holding)
+
+    def finished(self, token: UUID, ids: Iterable[int]) -> None:
+        """Take out jobs that are held no more."""
+        with self._lock:
+            holding = self._holdings.get(token)
+            if holding is None or holding.terms is None:
+                return
+            for job_id in ids:
+                holding.terms.pop(job_id, None)
+            self._tidy(holding)
+
+    def leave(self, owner: Owner) -> list[Holding[Owner]]:
+        """Take out and return everything of an owner."""
+        with self._lock:
+            left = [h for h in self._holdings.values() if h.owner is owner]
+            for holding in left:
+                del self._holdings[holding.token]
+            return left
+
+    def due(self) -> list[Holding[Owner]]:
+        """Return what is to be renewed now."""
+        now = clock.now()
+        with self._lock:
+            return [h for h in self._holdings.values() if h.due_at <= now]
+
+    def next_due(self) -> float | None:
+        """Return when the next token is to be renewed; None if there is none."""
+        with self._lock:
+            return min((h.due_at for h in self._holdings.values()), default=None)
+
+    def ids(self, holding: Holding[Owner]) -> set[int]:
+        """Return the jobs known of a token."""
+        with self._lock:
+            return set(holding.terms or ())
+
+    def renewed(
+        self, holding: Holding[Owner], ids: set[int], busy: set[int], sent_at: float
+    ) -> None:
+        """Note that `ids` are renewed, by a statement sent at `sent_at`, and `busy` not."""
+        with self._lock:
+            terms = holding.terms or {}
+            for job_id in ids & terms.keys():
+                terms[job_id].renewed_at = sent_at
+            shortest = min((t.lease for t in terms.values()), default=self._shortest)
+            holding.due_at = sent_at + shortest / _PART
+            if busy:
+                pause = min(_BUSY_PAUSE, shortest / _PART)
+                holding.due_at = min(holding.due_at, clock.now() + pause)
+
+    def take_lost(self, holding: Holding[Owner], ids: set[int]) -> set[int]:
+        """Take out those of `ids` that have not finished meanwhile, and return them."""
+        with self._lock:
+            terms = holding.terms or {}
+            lost = ids & terms.keys()
+            for job_id in lost:
+                del terms[job_id]
+            if lost:
+                self._tidy(holding)
+            return lost
+
+    def take_over(self) -> list[tuple[Holding[Owner], set[int]]]:
+        """Take out the jobs whose leases must be taken for over, and return them."""
+        now = clock.now()
+        with self._lock:
+            over = []
+            for holding in list(self._holdings.values()):
+                terms = holding.terms or {}
+                ids = {job_id for job_id, term in terms.items() if term.over_at <= now}
+                if ids:
+                    over.append((holding, ids))
+                for job_id in ids:
+                    del terms[job_id]
+                if ids:
+                    self._tidy(holding)
+            return over
+
+    def _tidy(self, holding: Holding[Owner]) -> None:
+        if not holding.terms:
+            self._holdings.pop(holding.token, None)
+            return
+        shortest = min(term.lease for term in holding.terms.values())
+        first = min(term.renewed_at for term in holding.terms.values())
+        holding.due_at = min(holding.due_at, first + shortest / _PART)
+
+
+def shortest_lease(selection: Selection) -> float:
+    """Return the shortest lease that a job of these queues may have, in seconds."""
+    own = getattr(settings, "LEASEQUEUE", {}).get("QUEUES", {})
+    queues = {*selection.named, *(own if selection.takes_all else ())}
+    # A queue without settings of its own has the project's lease, as "" has.
+    return min(conf.lease(queue) for queue in {"", *queues} - selection.exclude)

@@ -1,0 +1,101 @@
+"""The worker's loop in one process.
+
+It claims as many jobs as would start at once, until it is asked to stop or has started as
+many as it may. Then it claims nothing more, and waits for what runs: until all has ended,
+until the shutdown timeout, or until it is told to go at once.
+"""
+
+from django.db import connections
+
+from django_leasequeue import clock
+from django_leasequeue.conf import conf
+from django_leasequeue.worker.claimer import Claimer
+from django_leasequeue.worker.crew import Crew
+from django_leasequeue.worker.leases import Leases
+from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.running import Running
+from django_leasequeue.worker.stop import Level, Stop
+from django_leasequeue.worker.wakeup import Pace, Wakeup
+
+# Seconds between looks at leases that end, while nothing wakes the loop.
+_LOOK_EVERY = 1.0
+# Seconds to store the last outcomes, at a graceful stop and at one at once. What is not
+# stored by then is run again.
+_FLUSH = 5.0
+_FLUSH_AT_ONCE = 1.0
+
+
+class Loop:
+    """Claims jobs as `worker` and has them run, in the thread that calls `run()`."""
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        worker: str,
+        leases: Leases,
+        running: Running,
+        stop: Stop,
+        wakeup: Wakeup,
+    ) -> None:
+        self._options, self._leases, self._running = options, leases, running
+        self._stop, self._wakeup, self._pace = stop, wakeup, Pace()
+        self._left = options.max_jobs
+        self._claimer = Claimer(options, worker, leases, wakeup)
+        self._crew = Crew(options, leases, running, stop, wakeup.wake)
+
+    def run(self) -> int:
+        """Work; return how many jobs still ran when it ended and were let go."""
+        try:
+            while not self._stop.asked and self._left != 0:
+                self._turn()
+            self._wait()
+            left = self._crew.abandon(give_back=not self._leases.gives_back)
+            at_once = self._stop.level is Level.AT_ONCE
+            self._crew.close(_FLUSH_AT_ONCE if at_once else _FLUSH)
+        finally:
+            connections.close_all()
+        if left:
+            logger.warning(
+                "%s running jobs did not end in time (%s) and are given back.",
+                left,
+                self._stop.why,
+                extra={"jobs": left},
+            )
+        return left
+
+    def _turn(self) -> None:
+        self._running.lose_overdue()
+        limit = self._crew.free
+        if self._left is not None:
+            limit = min(limit, self._left)
+        if limit < 1:
+            self._wakeup.sleep(_LOOK_EVERY)
+            return
+        # Looked at before the claim: what ends after it may leave another job due.
+        busy = len(self._running) > 0
+        claim = self._claimer.claim(limit)
+        if claim is None:
+            return
+        for job in claim.jobs:
+            self._crew.start(job)
+        if claim.jobs:
+            self._pace.found()
+            if self._left is not None:
+                self._left = max(self._left - len(claim.jobs), 0)
+            return
+        if not busy and (claim.due_in is None or claim.due_in > 0):
+            self._leases.idle()
+        self._wakeup.sleep(self._pace.pause(claim.due_in, conf.poll_interval))
+
+    def _wait(self) -> None:
+        """Wait for the jobs that run, as long as the stop allows."""
+        while len(self._running) and self._stop.level is not Level.AT_ONCE:
+            self._running.lose_overdue()
+            pause = _LOOK_EVERY
+            if self._stop.asked:
+                ends = self._stop.since + self._options.shutdown_timeout
+                pause = min(pause, ends - clock.now())
+                if pause <= 0:
+                    return
+            self._wakeup.sleep(pause)

@@ -1,0 +1,109 @@
+"""A child process as its supervisor sees it."""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+
+from django_leasequeue import clock
+from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.pipes import Message, Receiver, Sender
+from django_leasequeue.worker.setup import ChildSetup, command
+
+# Held back while a child starts, until it has said how it takes them. See child.
+_HELD_BACK = (signal.SIGINT, signal.SIGHUP)
+
+
+class Offspring:
+    """One running child. `ended(self)` is called, in another thread, once it is reaped.
+
+    All but `tell()` is for the supervisor's own thread.
+    """
+
+    def __init__(
+        self, number: int, options: WorkerOptions, ended: Callable[["Offspring"], None]
+    ) -> None:
+        self.number = number
+        self.started_at = clock.now()
+        # Its own name in the jobs' rows, once it has told it.
+        self.name: str | None = None
+        # What the supervisor knows of it, by its reports and by what it was told.
+        self.is_idle = self.was_told = self.is_leaving = False
+        # When to kill it, by `clock.now()`; and whether that was done.
+        self.kill_at: float | None = None
+        self.was_killed = False
+        self._process = self._spawn(number, options)
+        threading.Thread(
+            target=self._wait, args=(ended,), name=f"leasequeue-{self.pid}", daemon=True
+        ).start()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def descriptor(self) -> int:
+        """Where its reports can be read."""
+        return self._reports.descriptor
+
+    @property
+    def said_all(self) -> bool:
+        """Whether its end of the pipe is closed."""
+        return self._reports.ended
+
+    def read(self) -> list[Message]:
+        """Return the reports that are there."""
+        return [] if self._reports.ended else self._reports.read()
+
+    def tell(self, message: Message) -> None:
+        """Say something to the child. Never waits."""
+        self._control.send(message)
+
+    def kill(self) -> None:
+        """End it by SIGKILL, since it did not leave in time."""
+        self.kill_at, self.was_killed = None, True
+        self._process.kill()
+
+    def close(self) -> None:
+        """Close the pipes of a child that is dead."""
+        self._control.close()
+        os.close(self._reports.descriptor)
+
+    @property
+    def death(self) -> str | None:
+        """How it died, such as "killed by SIGKILL"; None if it left as it was told to."""
+        code = self._process.returncode
+        if self.was_killed or (self.is_leaving and code == 0):
+            return None
+        if code >= 0:
+            return f"exited with code {code}"
+        try:
+            return f"killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"killed by signal {-code}"
+
+    def _spawn(self, number: int, options: WorkerOptions) -> subprocess.Popen[bytes]:
+        reports_in, reports_out = os.pipe()
+        control_in, control_out = os.pipe()
+        os.set_blocking(reports_in, False)
+        setup = ChildSetup.make(options.to_json(), reports_out, control_in)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
+        try:
+            process = subprocess.Popen(
+                command(number),
+                env=setup.environment(),
+                stdin=subprocess.DEVNULL,
+                pass_fds=(reports_out, control_in),
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.close(reports_out)
+            os.close(control_in)
+        self._reports, self._control = Receiver(reports_in), Sender(control_out)
+        return process
+
+    def _wait(self, ended: Callable[["Offspring"], None]) -> None:
+        self._process.wait()
+        ended(self)

@@ -1,0 +1,27 @@
+"""Whether the database has the tables that this code expects."""
+
+from django.db import InterfaceError, OperationalError, connections
+from django.db.migrations.executor import MigrationExecutor
+
+from django_leasequeue.models import Job
+from django_leasequeue.worker.log import logger
+
+
+def missing_migrations(database: str) -> list[str]:
+    """Return the names of this app's migrations that the database lacks.
+
+    Without a database that answers there is nothing to say: the worker then waits for it.
+    """
+    label = Job._meta.app_label
+    connection = connections[database]
+    try:
+        executor = MigrationExecutor(connection)
+    except (InterfaceError, OperationalError) as error:
+        logger.warning(
+            "The database does not answer yet: %s", error, extra={"database": database}
+        )
+        connection.close()
+        return []
+    targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == label]
+    plan = executor.migration_plan(targets)
+    return [migration.name for migration, _ in plan if migration.app_label == label]

@@ -1,0 +1,57 @@
+"""A child's side of the bookkeeping: its leases are renewed by the supervisor."""
+
+from uuid import UUID
+
+from django_leasequeue.claimed import Claimed
+from django_leasequeue.worker.pipes import Sender, in_chunks
+
+# Seconds to wait for room in the pipe. It is full only if the supervisor does not read, so
+# that it doesn't renew either.
+_PATIENCE = 1.0
+
+
+class Reports:
+    """Tells the supervisor over a pipe. See `leases.Leases`."""
+
+    def __init__(self, sender: Sender, drain: bool) -> None:
+        self._sender, self._drain = sender, drain
+        # Set when the supervisor is gone.
+        self.orphaned = False
+
+    def announce(self, token: UUID) -> bool:
+        """Tell a token; False if the supervisor does not hear it now."""
+        return self._sender.send({"do": "announce", "token": token.hex}, _PATIENCE)
+
+    def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
+        """Tell what a claim returned."""
+        terms = [(job.id, job.lease, job.buffer) for job in jobs]
+        for some in in_chunks(terms) if terms else [[]]:
+            self._sender.send({"do": "claimed", "token": token.hex, "jobs": some})
+
+    def finished(self, token: UUID, job_id: int, word: str) -> None:
+        """Tell that a job is held no more."""
+        self._sender.send(
+            {"do": "finished", "token": token.hex, "id": job_id, "word": word}
+        )
+
+    def idle(self) -> None:
+        """Tell that this child has nothing to do, which only matters to a drain."""
+        if self._drain:
+            self._sender.send({"do": "idle"})
+
+    def ready(self, name: str) -> None:
+        """Tell that the first claim is about to be made."""
+        self._sender.send({"do": "ready", "name": name})
+
+    def changed(self, path: str) -> None:
+        """Tell that a file of the project's code has changed."""
+        self._sender.send({"do": "changed", "path": path[-1000:]})
+
+    def leaving(self) -> None:
+        """Tell that this child ends as it was told to, whatever it leaves behind."""
+        self._sender.send({"do": "leaving"}, _PATIENCE)
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether the supervisor gives back what this child leaves behind."""
+        return not self.orphaned

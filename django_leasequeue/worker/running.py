@@ -1,0 +1,97 @@
+"""The jobs that this process holds: from their claim until their outcome is stored."""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django_leasequeue import clock
+from django_leasequeue.claimed import Claimed
+from django_leasequeue.registry import TaskOptions
+from django_leasequeue.worker.context import JobContext
+from django_leasequeue.worker.log import about, logger
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One job in one claim. `task`: None if this process knows none of that name."""
+
+    job: Claimed
+    task: TaskOptions | None
+    context: JobContext
+    started_at: float = field(default_factory=clock.now)
+    # Whether its outcome is decided: by its end, or because the job was given back.
+    closed: bool = False
+    ended_at: float = 0.0
+
+
+class Running:
+    """The table of runs. A job that is retried at once may be in it twice, by two tokens."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs: dict[tuple[UUID, int], Run] = {}
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def add(self, run: Run) -> None:
+        """Enter a run."""
+        with self._lock:
+            self._runs[run.job.token, run.job.id] = run
+
+    def remove(self, run: Run) -> None:
+        """Take out a run whose outcome is stored or refused."""
+        with self._lock:
+            self._runs.pop((run.job.token, run.job.id), None)
+
+    def close(self, run: Run) -> bool:
+        """Decide a run's outcome; return False if another thread was first."""
+        with self._lock:
+            if run.closed:
+                return False
+            run.closed, run.ended_at = True, clock.now()
+            return True
+
+    def unfinished(self) -> list[Run]:
+        """Return the runs whose outcome is not decided."""
+        with self._lock:
+            return [run for run in self._runs.values() if not run.closed]
+
+    def renewed(self, token: UUID, ids: Iterable[int], at: float) -> None:
+        """Note an acknowledged renewal, sent at `at` by `clock.now()`."""
+        for run in self._of(token, ids):
+            run.job.renewed_at = at
+
+    def lose(self, token: UUID, ids: Iterable[int], why: str) -> None:
+        """Tell runs that are still going that their lease is lost."""
+        for run in self._of(token, ids):
+            # Of one that has ended the settler learns the truth from the row.
+            if not run.closed and not run.context.lease_lost:
+                _tell(run, why)
+
+    def lose_overdue(self) -> None:
+        """Tell the runs whose lease must be taken for over that it is lost."""
+        now = clock.now()
+        for run in self.unfinished():
+            job = run.job
+            if job.lease_ends - job.buffer <= now and not run.context.lease_lost:
+                _tell(run, "it could not be renewed in time")
+
+    def _of(self, token: UUID, ids: Iterable[int]) -> list[Run]:
+        with self._lock:
+            found = (self._runs.get((token, job_id)) for job_id in ids)
+            return [run for run in found if run is not None]
+
+
+def _tell(run: Run, why: str) -> None:
+    run.context.lose(why)
+    logger.warning(
+        "Job %s (%s): the lease of %s is lost: %s. The run is told, its outcome will be "
+        "refused, and another worker runs the job.",
+        run.job.id,
+        run.job.task,
+        run.job.worker,
+        why,
+        extra=about(run.job),
+    )

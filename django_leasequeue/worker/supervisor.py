@@ -1,0 +1,234 @@
+"""The supervisor: starts the children, renews their leases, and survives them.
+
+It runs no task, so nothing that a task does keeps it from renewing. A child that dies is
+noticed at once: its jobs are given back, and then another child takes its seat. Everything
+that happens (a report, a death, a signal, news from the keeper) wakes one loop in one
+thread; only the keeper uses the database.
+
+A first signal stops gracefully: children claim nothing more and leave once their jobs have
+ended, at the latest after the shutdown timeout. At a second one they leave at once. Either
+way the supervisor gives back what a child leaves behind, when it can run no longer.
+"""
+
+import selectors
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from queue import SimpleQueue
+from uuid import UUID
+
+from django_leasequeue import clock
+from django_leasequeue.worker.bell import Bell
+from django_leasequeue.worker.handlers import handled, stopper
+from django_leasequeue.worker.keeper import Keeper
+from django_leasequeue.worker.ledger import Ledger, shortest_lease
+from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.offspring import Offspring
+from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.pipes import in_chunks
+from django_leasequeue.worker.reception import Reception
+from django_leasequeue.worker.seat import Seat, shares
+from django_leasequeue.worker.stop import Level, Stop
+from django_leasequeue.worker.tally import Tally
+
+# Seconds that a child has to end after the shutdown timeout, and when told to leave at
+# once. Then it is killed.
+_GRACE = 5.0
+_GRACE_AT_ONCE = 2.0
+# Seconds to give jobs back once the last child is gone.
+_GIVING_BACK = 5.0
+# A drain can't wait for children that never start: so many in a row end it.
+_STILLBORN = 5
+
+
+class Supervisor:
+    """A worker of several processes. From another thread, `stop.request()` ends it."""
+
+    def __init__(self, options: WorkerOptions, tally: Tally) -> None:
+        self._options = options
+        self._bell = Bell()
+        self.stop = Stop(self._bell.ring)
+        # Whether a drain was given up.
+        self.gave_up = False
+        self._stopping = Level.NO
+        self._leave_at = float("inf")
+        # What other threads want done in this one.
+        self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        parts = shares(options.max_jobs, options.processes)
+        self._seats = [Seat(number, share) for number, share in enumerate(parts, 1)]
+        ledger: Ledger[Offspring] = Ledger(shortest_lease(options.selection))
+        self._keeper: Keeper[Offspring] = Keeper(options.database, ledger, self)
+        self._reception = Reception(self._keeper, ledger, tally, self._reload)
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> None:
+        """Work until stopped or done."""
+        logger.info("The worker starts, with %s children.", len(self._seats))
+        self._selector.register(self._bell.descriptor, selectors.EVENT_READ)
+        with handled(stopper(self.stop)):
+            self._keeper.start()
+            try:
+                while self._is_going():
+                    self._start_due()
+                    self._listen()
+                    self._look_at_drain()
+                    self._look_at_stop()
+                    self._kill_overdue()
+            finally:
+                self._end()
+        logger.info("The worker has stopped: %s.", self.stop.why or "all jobs are done")
+
+    def _is_going(self) -> bool:
+        return (
+            not all(seat.is_done for seat in self._seats)
+            and clock.now() < self._leave_at
+        )
+
+    def _start_due(self) -> None:
+        now = clock.now()
+        for seat in self._seats:
+            if (
+                seat.start_at is not None
+                and seat.start_at <= now
+                and not self.stop.asked
+            ):
+                options = replace(self._options, max_jobs=seat.share)
+                seat.child = Offspring(seat.number, options, self._ended)
+                seat.start_at = None
+                data = seat, seat.child
+                self._selector.register(
+                    seat.child.descriptor, selectors.EVENT_READ, data
+                )
+
+    def _listen(self) -> None:
+        """Wait for whatever comes next, and take it."""
+        times = [
+            self._leave_at,
+            *(s.start_at for s in self._seats if s.start_at is not None),
+        ]
+        times += [c.kill_at for _, c in self._children() if c.kill_at is not None]
+        pause = min(times) - clock.now()
+        events = self._selector.select(None if pause == float("inf") else max(pause, 0))
+        for key, _ in events:
+            if key.data is None:
+                self._bell.clear()
+                continue
+            self._reception.hear(*key.data)
+            if key.data[1].said_all:
+                self._selector.unregister(key.fd)
+        while not self._inbox.empty():
+            self._inbox.get()()
+
+    def _children(self) -> list[tuple[Seat, Offspring]]:
+        return [(seat, seat.child) for seat in self._seats if seat.child is not None]
+
+    def _look_at_drain(self) -> None:
+        if not self._options.drain or self.stop.asked or not self._all_idle():
+            return
+        # One that has claimed since then has told so before: it is in its pipe by now.
+        for seat, child in self._children():
+            self._reception.hear(seat, child)
+        if self._all_idle():
+            self.stop.request(Level.GRACEFUL, "nothing is due")
+
+    def _all_idle(self) -> bool:
+        return all(seat.is_idle for seat in self._seats)
+
+    def _look_at_stop(self) -> None:
+        if self.stop.level is self._stopping:
+            return
+        self._stopping = self.stop.level
+        at_once = self._stopping is Level.AT_ONCE
+        wait = _GRACE_AT_ONCE if at_once else self._options.shutdown_timeout + _GRACE
+        kill_at = clock.now() + wait
+        self._leave_at = kill_at + _GIVING_BACK
+        logger.info(
+            "The worker stops%s: %s.", " at once" if at_once else "", self.stop.why
+        )
+        for _, child in self._children():
+            child.tell(
+                {"do": "leave"} if at_once else {"do": "stop", "why": self.stop.why}
+            )
+            child.kill_at = min(kill_at, child.kill_at or kill_at)
+        for seat in self._seats:
+            if seat.start_at is not None:
+                seat.start_at, seat.is_done = None, True
+
+    def _kill_overdue(self) -> None:
+        for _, child in self._children():
+            if child.kill_at is not None and child.kill_at <= clock.now():
+                logger.warning(
+                    "Child %s did not leave in time and is killed.",
+                    child.number,
+                    extra={"child_pid": child.pid},
+                )
+                child.kill()
+
+    def _reload(self, path: str) -> None:
+        for _, child in self._children():
+            if not child.was_told and not self.stop.asked:
+                logger.info("Child %s starts anew: %s has changed.", child.number, path)
+                child.was_told = True
+                child.tell({"do": "stop", "why": "the code has changed"})
+
+    def _ended(self, child: Offspring) -> None:
+        self._do(partial(self._bury, child))
+
+    def _bury(self, child: Offspring) -> None:
+        seat = next(seat for seat in self._seats if seat.child is child)
+        self._reception.hear(seat, child)
+        if child.descriptor in self._selector.get_map():
+            self._selector.unregister(child.descriptor)
+        seat.child, pause, death = None, 0.0, child.death
+        if death is not None:
+            pause = seat.lost(child)
+            logger.error(
+                "Child %s was lost: %s. Its jobs are given back%s.",
+                child.number,
+                death,
+                "" if self.stop.asked else f", and the next one starts in {pause:g} s",
+                extra={"worker": child.name, "child_pid": child.pid, "death": death},
+            )
+        child.close()
+        seat.pause = pause
+        # The next one starts when this is done: a drain must see those jobs as due.
+        self._keeper.give_back(child, death)
+        if self._options.drain and seat.stillborn >= _STILLBORN and not self.stop.asked:
+            self.gave_up = True
+            self.stop.request(Level.GRACEFUL, "its children die before they can work")
+
+    def _vacated(self, seat: Seat) -> None:
+        if self.stop.asked or seat.share == 0:
+            seat.is_done = True
+        else:
+            seat.start_at = clock.now() + seat.pause
+
+    def _end(self) -> None:
+        self._keeper.close(_GIVING_BACK)
+        for seat, child in self._children():
+            # The end of its pipe tells a child that is still there to stop.
+            child.close()
+            seat.child = None
+        self._selector.close()
+        self._bell.close()
+
+    def _do(self, action: Callable[[], None]) -> None:
+        self._inbox.put(action)
+        self._bell.ring()
+
+    # What the keeper tells, in its own thread.
+
+    def renewed(self, owner: Offspring, token: UUID, ids: set[int], at: float) -> None:
+        """See keeper.Audience."""
+        for some in in_chunks(sorted(ids)):
+            owner.tell({"do": "renewed", "token": token.hex, "ids": some, "at": at})
+
+    def lost(self, owner: Offspring, token: UUID, ids: set[int], why: str) -> None:
+        """See keeper.Audience."""
+        for some in in_chunks(sorted(ids)):
+            owner.tell({"do": "lost", "token": token.hex, "ids": some, "why": why})
+
+    def given_back(self, owner: Offspring, ids: set[int]) -> None:
+        """See keeper.Audience."""
+        seat = next(seat for seat in self._seats if seat.number == owner.number)
+        self._do(partial(self._vacated, seat))

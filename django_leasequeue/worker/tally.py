@@ -1,0 +1,108 @@
+"""Counting what became of the jobs, and showing a drain's progress."""
+
+import sys
+from collections import Counter
+from typing import Protocol, TextIO
+
+from tqdm import tqdm
+
+from django_leasequeue import clock
+from django_leasequeue.worker import told
+
+# Seconds between two lines where there is no terminal.
+_LINE_EVERY = 5.0
+
+
+class Display(Protocol):
+    """Shows how far a drain has come."""
+
+    def show(self, counts: Counter[str]) -> None:
+        """One more job has ended."""
+
+    def close(self, counts: Counter[str]) -> None:
+        """The drain is over."""
+
+
+class Nothing:
+    """Shows nothing: for a worker that runs until it is stopped."""
+
+    def show(self, counts: Counter[str]) -> None:
+        """See Display."""
+
+    def close(self, counts: Counter[str]) -> None:
+        """See Display."""
+
+
+class Bar:
+    """A progress bar on a terminal. `total`: how many jobs are due at the start."""
+
+    def __init__(self, total: int, stream: TextIO) -> None:
+        self._total, self._done = total, 0
+        self._bar = tqdm(total=total, unit=" jobs", file=stream, dynamic_ncols=True)
+
+    def show(self, counts: Counter[str]) -> None:
+        """See Display."""
+        # Retries, and jobs that jobs dispatched, come on top.
+        self._done += 1
+        self._bar.total = max(self._total, self._done)
+        self._bar.set_postfix_str(_listed(counts), refresh=False)
+        self._bar.update()
+
+    def close(self, counts: Counter[str]) -> None:
+        """See Display."""
+        self._bar.total = self._done
+        self._bar.close()
+
+
+class Lines:
+    """A plain line now and then, and one at the end."""
+
+    def __init__(self, total: int, stream: TextIO) -> None:
+        self._stream, self._said_at = stream, clock.now()
+        self._say(f"Draining: {total} jobs are due.")
+
+    def show(self, counts: Counter[str]) -> None:
+        """See Display."""
+        if clock.now() - self._said_at >= _LINE_EVERY:
+            self._said_at = clock.now()
+            self._say(f"So far: {_listed(counts)}.")
+
+    def close(self, counts: Counter[str]) -> None:
+        """See Display."""
+        self._say(f"Drained: {_listed(counts) or 'nothing was due'}.")
+
+    def _say(self, line: str) -> None:
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+
+class Tally:
+    """How many runs ended in which way; see `told` for the words."""
+
+    def __init__(self, display: Display | None = None) -> None:
+        self.counts: Counter[str] = Counter()
+        self._display = display or Nothing()
+
+    def add(self, word: str) -> None:
+        """Count one."""
+        self.counts[word] += 1
+        self._display.show(self.counts)
+
+    def close(self) -> None:
+        """Show the end."""
+        self._display.close(self.counts)
+
+    @property
+    def failed(self) -> int:
+        """How many jobs failed for good."""
+        return self.counts[told.FAILED]
+
+
+def drain_display(total: int, stream: TextIO | None = None) -> Display:
+    """Return what suits the stream (stderr unless given): a bar on a terminal, or lines."""
+    stream = stream or sys.stderr
+    return Bar(total, stream) if stream.isatty() else Lines(total, stream)
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[word]} {word}" for word in told.WORDS if counts[word])

@@ -1,0 +1,60 @@
+"""What a thread sleeps on until there may be something to do."""
+
+import random
+from queue import Empty, SimpleQueue
+
+# The least sleep while jobs are due that this worker didn't get, as when another worker is
+# about to take them: doubled each time, up to the poll interval.
+_FIRST_PAUSE = 0.01
+
+
+class Wakeup:
+    """A sleep that others can end.
+
+    `wake()` may be called from any thread and from a signal handler: SimpleQueue.put() is
+    reentrant, where the lock inside threading.Event is not.
+    """
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[None] = SimpleQueue()
+
+    def wake(self) -> None:
+        """End the present sleep, or else the next one at once."""
+        self._calls.put(None)
+
+    def sleep(self, seconds: float) -> bool:
+        """Sleep for so long at the most; return whether it was ended by `wake()`."""
+        try:
+            self._calls.get(timeout=max(seconds, 0))
+        except Empty:
+            return False
+        # One look at the state of things answers all calls made so far.
+        while not self._calls.empty():
+            self._calls.get()
+        return True
+
+
+class Pace:
+    """How long to sleep after a claim that found nothing."""
+
+    def __init__(self) -> None:
+        self._misses = 0
+
+    def found(self) -> None:
+        """Note that the last claim returned jobs."""
+        self._misses = 0
+
+    def pause(self, due_in: float | None, poll_interval: float) -> float:
+        """Return the seconds to sleep.
+
+        `due_in`: seconds until the next job is due, None if none waits. Jitter only ever
+        shortens a full interval, so that many idle workers don't ask in step.
+        """
+        if due_in is not None and due_in <= 0:
+            self._misses += 1
+            doubled = _FIRST_PAUSE * 2 ** min(self._misses - 1, 10)
+            return min(doubled, poll_interval) * random.uniform(0.5, 1)
+        self._misses = 0
+        if due_in is not None and due_in < poll_interval:
+            return due_in
+        return poll_interval * random.uniform(0.8, 1)

@@ -1,0 +1,121 @@
+"""Writing a group of outcomes, and what to do with those that were not written."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from django.db import Error, connections
+
+from django_leasequeue import clock, db
+from django_leasequeue.models import Job
+from django_leasequeue.outcomes import Outcome
+from django_leasequeue.transitions.settle import Settled, Verdict
+from django_leasequeue.worker import told
+from django_leasequeue.worker.conclude import conclude
+from django_leasequeue.worker.patience import Patience
+from django_leasequeue.worker.plain import plain
+from django_leasequeue.worker.running import Run
+
+_FIRST_BUSY_PAUSE = 0.02
+_LONGEST_BUSY_PAUSE = 1.0
+# Lost connections in a row after which an outcome itself is suspected: MySQL closes the
+# connection on a packet that it finds too large.
+_SUSPICIOUS = 3
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """An outcome on its way into its row."""
+
+    run: Run
+    outcome: Outcome
+    # By `clock.now()`.
+    not_before: float = 0.0
+    found_busy: int = 0
+    cut_off: int = 0
+
+
+class Writer:
+    """Writes outcomes for one thread.
+
+    `later` gets the entries to be tried again, with `not_before` set; `settled(run, word)`
+    is called for each that is done with.
+    """
+
+    def __init__(
+        self,
+        database: str,
+        later: Callable[[list[Entry]], None],
+        settled: Callable[[Run, str], None],
+    ) -> None:
+        self._database, self._later, self._settled = database, later, settled
+        self._patience = Patience("store the outcomes of jobs", database)
+
+    def write(self, entries: list[Entry]) -> None:
+        """Write a group. Raises nothing that concerns the database or an outcome."""
+        pairs = [(entry.run.job, entry.outcome) for entry in entries]
+        try:
+            results = Job.objects.using(self._database).settle(pairs)
+        except Exception as error:
+            self._failed(entries, error)
+            return
+        self._patience.worked()
+        for entry, result in zip(entries, results, strict=True):
+            self._judge(entry, result)
+
+    def _judge(self, entry: Entry, result: Settled) -> None:
+        if result.verdict is Verdict.BUSY:
+            pause = _FIRST_BUSY_PAUSE * 2 ** min(entry.found_busy, 10)
+            entry.found_busy += 1
+            self._postpone([entry], min(pause, _LONGEST_BUSY_PAUSE))
+        else:
+            self._settled(entry.run, conclude(entry.run, entry.outcome, result))
+
+    def _failed(self, entries: list[Entry], error: Exception) -> None:
+        if self._passes(entries, error):
+            self._postpone(entries, self._patience.failed(error))
+        elif len(entries) > 1:
+            # One of them is at fault, and the others must not suffer.
+            for entry in entries:
+                self.write([entry])
+        else:
+            self._refused(entries[0], error)
+
+    def _passes(self, entries: list[Entry], error: Exception) -> bool:
+        """Whether the database, not one of the outcomes, is the likely cause."""
+        if not isinstance(error, Error):
+            return False
+        connection = connections[self._database]
+        if db.is_passing_trouble(error, connection):
+            return True
+        if not db.is_connection_lost(error, connection):
+            return False
+        for entry in entries:
+            entry.cut_off += 1
+        if min(entry.cut_off for entry in entries) < _SUSPICIOUS:
+            return True
+        if len(entries) == 1:
+            entries[0].cut_off = 0
+        connection.close()
+        return not self._answers()
+
+    def _answers(self) -> bool:
+        try:
+            with connections[self._database].cursor() as cursor:
+                cursor.execute("SELECT 1")
+        except Error:
+            return False
+        return True
+
+    def _refused(self, entry: Entry, error: Exception) -> None:
+        plainer = plain(entry.outcome)
+        told.log_refused(entry.run, entry.outcome, error, final=plainer is None)
+        if plainer is None:
+            self._settled(entry.run, told.LOST)
+        else:
+            entry.outcome = plainer
+            self.write([entry])
+
+    def _postpone(self, entries: list[Entry], pause: float) -> None:
+        for entry in entries:
+            entry.not_before = clock.now() + pause
+        self._later(entries)
