@@ -168,14 +168,23 @@ def autodiscover() -> None:
     An error inside such a module is raised as it is; only a `tasks` module that an app does
     not have is passed over.
     """
-    for app in apps.get_app_configs():
-        if module_has_submodule(app.module, "tasks"):
-            _import_all(f"{app.name}.tasks")
+    for name in app_modules():
+        import_tasks(name)
     for name in conf.task_modules:
-        _import_all(name)
+        import_tasks(name)
 
 
-def _import_all(name: str) -> None:
+def app_modules() -> list[str]:
+    """Return the `tasks` modules and packages that installed apps really have."""
+    return [
+        f"{app.name}.tasks"
+        for app in apps.get_app_configs()
+        if module_has_submodule(app.module, "tasks")
+    ]
+
+
+def import_tasks(name: str) -> None:
+    """Import a module, and if it is a package every module in it."""
     module = importlib.import_module(name)
     for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}."):
         importlib.import_module(found.name)
