@@ -82,7 +82,7 @@ class JSONTextField(models.TextField):
             return None
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or nested beyond what is read
             return BrokenJSON(value)
 
     def to_python(self, value):
