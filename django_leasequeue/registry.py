@@ -50,6 +50,8 @@ class TaskOptions:
         check_count("max_recoveries", self.max_recoveries, 0)
         if self.backoff is not None and not callable(self.backoff):
             raise TypeError("backoff must be a callable of the attempt's number.")
+        if not callable(self.dedup):
+            as_dedup(self.dedup)
         if self.atomic and self.is_async:
             raise TypeError(
                 f"Task {self.name!r} is async, but atomic=True runs it inside a database "
@@ -78,6 +80,19 @@ class TaskOptions:
                 f"Task {self.name!r} takes_context but has no parameter for it."
             )
         return signature.replace(parameters=parameters[1:])
+
+    @cached_property
+    def positional(self) -> list[str]:
+        """The names of the parameters that can be given by position, in order."""
+        kinds = (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        )
+        return [
+            parameter.name
+            for parameter in self.signature.parameters.values()
+            if parameter.kind in kinds
+        ]
 
     def bind(self, args, kwargs) -> None:
         """Raise TypeError, naming the task, unless the arguments fit the function."""

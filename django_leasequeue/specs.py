@@ -9,6 +9,7 @@ from django_leasequeue import payloads, registry
 from django_leasequeue.conf import conf
 from django_leasequeue.dedup import Dedup, check_text
 from django_leasequeue.durations import Duration, seconds
+from django_leasequeue.fields import UTCDateTimeField
 
 LONGEST_GROUP = 255
 
@@ -38,6 +39,7 @@ class Prepared:
     delay: timedelta
     run_at: datetime | None
     dedup: Dedup | None
+    # Bytes of its JSON.
     size: int
 
     @property
@@ -58,21 +60,31 @@ def prepare(spec: JobSpec) -> Prepared:
     Returns what is to be stored. Raises TypeError or ValueError naming what is wrong,
     UnknownTask or UndiscoverableTask.
     """
+    if not isinstance(spec, JobSpec):
+        raise TypeError(
+            f"{type(spec).__name__} is no JobSpec: make one by task.spec(...)."
+        )
     task = registry.resolve(spec.task)
     registry.check_discoverable(task)
     args, kwargs = _arguments(spec)
     task.bind(args, kwargs)
-    texts = [
-        payloads.dump(args, what="args", max_bytes=conf.max_argument_bytes),
-        payloads.dump(kwargs, what="kwargs", max_bytes=conf.max_argument_bytes),
-    ]
-    queue = check_text("queue", spec.queue or task.queue, registry.LONGEST_QUEUE)
+    most = conf.max_argument_bytes
+    texts = {
+        "args": payloads.dump(args, what="args", max_bytes=most, names=task.positional),
+        "kwargs": payloads.dump(kwargs, what="kwargs", max_bytes=most),
+        "meta": payloads.dump(_meta(spec), what="meta", max_bytes=most),
+    }
+    queue = check_text(
+        "queue",
+        task.queue if spec.queue is None else spec.queue,
+        registry.LONGEST_QUEUE,
+    )
     dedup = registry.as_dedup(spec.dedup) or task.dedup_for(args, kwargs)
     values = {
         "task": task.name,
         "queue": queue,
-        "args": payloads.load(texts[0]),
-        "kwargs": payloads.load(texts[1]),
+        # As a worker will see them.
+        **{column: payloads.load(text) for column, text in texts.items()},
         "priority": registry.check_priority(
             task.priority if spec.priority is None else spec.priority
         ),
@@ -92,10 +104,9 @@ def prepare(spec: JobSpec) -> Prepared:
         "group": None
         if spec.group is None
         else check_text("group", spec.group, LONGEST_GROUP),
-        "meta": _meta(spec.meta),
     }
     delay, run_at = _due(spec)
-    return Prepared(values, delay, run_at, dedup, sum(map(len, texts)))
+    return Prepared(values, delay, run_at, dedup, sum(map(len, texts.values())))
 
 
 def _arguments(spec: JobSpec) -> tuple[list[Any], dict[str, Any]]:
@@ -109,14 +120,11 @@ def _arguments(spec: JobSpec) -> tuple[list[Any], dict[str, Any]]:
     return list(spec.args), dict(kwargs)
 
 
-def _meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    if meta is None:
-        return {}
+def _meta(spec: JobSpec) -> dict[str, Any]:
+    meta = {} if spec.meta is None else spec.meta
     if not isinstance(meta, Mapping):
         raise TypeError(f"meta must be a dict, not {type(meta).__name__}.")
-    return payloads.load(
-        payloads.dump(dict(meta), what="meta", max_bytes=conf.max_argument_bytes)
-    )
+    return dict(meta)
 
 
 def _due(spec: JobSpec) -> tuple[timedelta, datetime | None]:
@@ -127,6 +135,9 @@ def _due(spec: JobSpec) -> tuple[timedelta, datetime | None]:
             raise TypeError(
                 f"run_at must be a datetime, not {type(spec.run_at).__name__}."
             )
-        return timedelta(0), spec.run_at
+        try:
+            return timedelta(0), UTCDateTimeField().to_python(spec.run_at)
+        except OverflowError:
+            raise ValueError(f"run_at {spec.run_at} does not exist in UTC.") from None
     delay = 0 if spec.delay is None else seconds(spec.delay, what="delay")
     return timedelta(seconds=delay), None
