@@ -60,7 +60,7 @@ class Door(Generic[P]):
     """A task with options for its next dispatches."""
 
     def __init__(
-        self, task: Task[P, Any], *, database: str | None = None, **options: Any
+        self, task: Task[P, Any], /, *, database: str | None = None, **options: Any
     ):
         self._task, self._database, self._options = task, database, options
         unknown = set(options) - (
