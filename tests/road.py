@@ -1,0 +1,79 @@
+"""Tools for tests of the verbs: a task made on the spot, a claim, whole rows, and trouble."""
+
+import contextlib
+import uuid
+from unittest import mock
+
+from django.db import OperationalError, connections
+
+from django_leasequeue import registry, task
+from django_leasequeue.models import Job
+from django_leasequeue.selection import Selection
+
+WORKER = "host:1"
+
+
+@contextlib.contextmanager
+def toy(function, **options):
+    """Yield the function as a task, known until the block ends, as if of tests.tasks."""
+    function.__module__ = "tests.tasks"
+    with mock.patch.dict(registry._tasks):
+        yield task(**options)(function)
+
+
+def claim(limit=100, queues="*", exclude="", *, token=None, using="default", **options):
+    """Claim as a worker would; returns the Claimed jobs."""
+    return (
+        Job.objects.using(using)
+        .claim(
+            Selection.parse(queues, exclude),
+            limit,
+            token or uuid.uuid4(),
+            WORKER,
+            **options,
+        )
+        .jobs
+    )
+
+
+def row(job, using="default"):
+    """Return every column of a job's row as a dict, None if there is no row."""
+    pk = job if isinstance(job, int) else getattr(job, "id", job)
+    return Job.objects.using(using).filter(pk=pk).values().first()
+
+
+def table(using="default"):
+    """Return every row of the table, by id."""
+    return {values["id"]: values for values in Job.objects.using(using).values()}
+
+
+def ids(jobs):
+    """Return the ids of jobs or Claimed, in their order."""
+    return [job.id for job in jobs]
+
+
+def deadlock(using="default"):
+    """Return the error by which this database tells a deadlock's victim, or a locked file."""
+    return _trouble(using, 1213, "DeadlockDetected", "database is locked")
+
+
+def lock_wait(using="default"):
+    """Return the error by which this database ends a wait for a lock."""
+    return _trouble(using, 1205, "LockNotAvailable", "database table is locked")
+
+
+def connection_lost(using="default"):
+    """Return the error of a statement whose answer never came."""
+    return _trouble(using, 2013, "AdminShutdown", "disk I/O error")
+
+
+def _trouble(using, mysql, postgres, sqlite):
+    vendor = connections[using].vendor
+    if vendor == "mysql":
+        return OperationalError(mysql, "as the test asked")
+    error = OperationalError(sqlite)
+    if vendor == "postgresql":
+        import psycopg.errors
+
+        error.__cause__ = getattr(psycopg.errors, postgres)("as the test asked")
+    return error
