@@ -15,27 +15,27 @@ from uuid import UUID
 import django
 
 from django_leasequeue.worker import log
+from django_leasequeue.worker.handover import Handover
 from django_leasequeue.worker.names import worker_name
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import Receiver, Sender
 from django_leasequeue.worker.reports import Reports
-from django_leasequeue.worker.setup import ChildSetup
 from django_leasequeue.worker.stop import Level, Stop
 from django_leasequeue.worker.wakeup import Wakeup
 
 
 def main() -> None:
     """Run jobs until told to stop; then exit with 0."""
-    setup = ChildSetup.take()
-    setup.apply()
+    handover = Handover.take()
+    handover.apply()
     wakeup = Wakeup()
     stop = Stop(wakeup.wake)
     _own_signals(stop)
-    options = WorkerOptions.from_json(setup.options)
-    reports = Reports(Sender(setup.reports), options.drain)
+    options = WorkerOptions.from_json(handover.options)
+    reports = Reports(Sender(handover.reports), options.drain)
     django.setup()
     log.configure(options.verbosity)
-    left = _work(options, reports, stop, wakeup, Receiver(setup.control))
+    left = _work(options, reports, stop, wakeup, Receiver(handover.control))
     reports.leaving()
     if left:
         # Threads whose task does not return would be in the way of an orderly end.

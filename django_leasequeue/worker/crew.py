@@ -23,6 +23,8 @@ from django_leasequeue.worker.threads import Threads
 
 # Seconds that threads have to close their connections.
 _CLOSING = 5.0
+# Seconds that coroutines which did not end in time have to clean up.
+_CANCELLING = 1.0
 
 
 class Crew:
@@ -79,11 +81,14 @@ class Crew:
                 self._settler.put(run, Released())
         return len(left)
 
-    def close(self, seconds: float) -> None:
-        """Store the outcomes that are left, for so long at the most, and end all threads."""
+    def close(self, seconds: float, left: int) -> None:
+        """Store the outcomes that are left, for so long at the most, and end all threads.
+
+        `left`: how many jobs still run; their threads can't be ended.
+        """
         self._settler.close(seconds)
-        self._coroutines.close(_CLOSING)
-        self._threads.close(_CLOSING if not self._running.unfinished() else 0)
+        self._coroutines.close(_CANCELLING if left else _CLOSING)
+        self._threads.close(0 if left else _CLOSING)
 
     def _work(self, run: Run) -> None:
         """Run a job in this thread."""

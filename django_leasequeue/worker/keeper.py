@@ -10,7 +10,7 @@ import threading
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
-from django.db import Error, connections
+from django.db import connections
 
 from django_leasequeue import clock
 from django_leasequeue.models import Job
@@ -112,7 +112,8 @@ class Keeper(Generic[Held]):
                     self._settle(estate)
                 for holding in self._ledger.due():
                     self._renew(holding)
-            except Error as error:
+            except Exception as error:
+                # Whatever it is: without this thread every lease would end.
                 self._retry_at = clock.now() + self._patience.failed(error)
         for holding, ids in self._ledger.take_over():
             why = "it could not be renewed in time"

@@ -5,12 +5,11 @@ many as it may. Then it claims nothing more, and waits for what runs: until all 
 until the shutdown timeout, or until it is told to go at once.
 """
 
-from django.db import connections
-
 from django_leasequeue import clock
 from django_leasequeue.conf import conf
 from django_leasequeue.worker.claimer import Claimer
 from django_leasequeue.worker.crew import Crew
+from django_leasequeue.worker.idle import close_idle
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.options import WorkerOptions
@@ -52,9 +51,9 @@ class Loop:
             self._wait()
             left = self._crew.abandon(give_back=not self._leases.gives_back)
             at_once = self._stop.level is Level.AT_ONCE
-            self._crew.close(_FLUSH_AT_ONCE if at_once else _FLUSH)
+            self._crew.close(_FLUSH_AT_ONCE if at_once else _FLUSH, left)
         finally:
-            connections.close_all()
+            close_idle()
         if left:
             logger.warning(
                 "%s running jobs did not end in time (%s) and are given back.",

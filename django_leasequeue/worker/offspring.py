@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable
 
 from django_leasequeue import clock
+from django_leasequeue.worker.handover import Handover, command
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import Message, Receiver, Sender
-from django_leasequeue.worker.setup import ChildSetup, command
 
 # Held back while a child starts, until it has said how it takes them. See child.
 _HELD_BACK = (signal.SIGINT, signal.SIGHUP)
@@ -88,21 +88,23 @@ class Offspring:
         reports_in, reports_out = os.pipe()
         control_in, control_out = os.pipe()
         os.set_blocking(reports_in, False)
-        setup = ChildSetup.make(options.to_json(), reports_out, control_in)
+        self._reports, self._control = Receiver(reports_in), Sender(control_out)
+        handover = Handover.make(options.to_json(), reports_out, control_in)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
         try:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 command(number),
-                env=setup.environment(),
+                env=handover.environment(),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(reports_out, control_in),
             )
+        except OSError:
+            self.close()
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.close(reports_out)
             os.close(control_in)
-        self._reports, self._control = Receiver(reports_in), Sender(control_out)
-        return process
 
     def _wait(self, ended: Callable[["Offspring"], None]) -> None:
         self._process.wait()

@@ -34,14 +34,24 @@ class Seat:
             self.deaths = 0
         self.deaths += 1
         self.stillborn = 0 if child.name else self.stillborn + 1
-        if self.deaths == 1:
-            return 0
-        return min(_FIRST_PAUSE * 2 ** (self.deaths - 2), _LONGEST_PAUSE)
+        return _pause_after(self.deaths - 1)
+
+    def failed(self) -> float:
+        """Note that no child could be started; return the seconds until the next try."""
+        self.deaths += 1
+        self.stillborn += 1
+        return _pause_after(self.deaths)
 
     @property
     def is_idle(self) -> bool:
         """Whether its child has found nothing to do, or there will be none any more."""
         return self.is_done or (self.child is not None and self.child.is_idle)
+
+
+def _pause_after(deaths: int) -> float:
+    if deaths < 1:
+        return 0
+    return min(_FIRST_PAUSE * 2 ** min(deaths - 1, 16), _LONGEST_PAUSE)
 
 
 def shares(jobs: int | None, processes: int) -> list[int | None]:

@@ -85,20 +85,23 @@ class Supervisor:
         )
 
     def _start_due(self) -> None:
-        now = clock.now()
+        if self.stop.asked:
+            return
         for seat in self._seats:
-            if (
-                seat.start_at is not None
-                and seat.start_at <= now
-                and not self.stop.asked
-            ):
-                options = replace(self._options, max_jobs=seat.share)
-                seat.child = Offspring(seat.number, options, self._ended)
-                seat.start_at = None
-                data = seat, seat.child
-                self._selector.register(
-                    seat.child.descriptor, selectors.EVENT_READ, data
-                )
+            if seat.start_at is not None and seat.start_at <= clock.now():
+                self._start(seat)
+
+    def _start(self, seat: Seat) -> None:
+        options = replace(self._options, max_jobs=seat.share)
+        try:
+            child = Offspring(seat.number, options, self._ended)
+        except OSError as error:
+            seat.start_at = clock.now() + seat.failed()
+            logger.error("Child %s can't be started now: %s", seat.number, error)
+            return
+        seat.child, seat.start_at = child, None
+        data = seat, child
+        self._selector.register(child.descriptor, selectors.EVENT_READ, data)
 
     def _listen(self) -> None:
         """Wait for whatever comes next, and take it."""

@@ -1,5 +1,6 @@
 """Counting what became of the jobs, and showing a drain's progress."""
 
+import contextlib
 import sys
 from collections import Counter
 from typing import Protocol, TextIO
@@ -86,11 +87,14 @@ class Tally:
     def add(self, word: str) -> None:
         """Count one."""
         self.counts[word] += 1
-        self._display.show(self.counts)
+        # The terminal may be gone; the worker goes on.
+        with contextlib.suppress(OSError):
+            self._display.show(self.counts)
 
     def close(self) -> None:
         """Show the end."""
-        self._display.close(self.counts)
+        with contextlib.suppress(OSError):
+            self._display.close(self.counts)
 
     @property
     def failed(self) -> int:

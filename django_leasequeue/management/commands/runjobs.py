@@ -11,6 +11,7 @@ from django.db import Error, connections, router
 from django_leasequeue.conf import conf
 from django_leasequeue.models import Job
 from django_leasequeue.worker import log
+from django_leasequeue.worker.idle import close_idle
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.readiness import missing_migrations
 from django_leasequeue.worker.tally import Tally, drain_display
@@ -96,6 +97,8 @@ class Command(BaseCommand):
                 f"{options.database}' first."
             )
         tally = Tally(drain_display(_due(options)) if options.drain else None)
+        # A supervisor uses the database in its keeper's thread only.
+        close_idle()
         try:
             if given["in_process"]:
                 self._run_here(options, tally)

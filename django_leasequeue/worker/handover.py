@@ -10,7 +10,7 @@ MODULE = "django_leasequeue.worker.child"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChildSetup:
+class Handover:
     """A child's options, and its ends of the two pipes as file descriptors."""
 
     options: str
@@ -22,8 +22,8 @@ class ChildSetup:
     python_path: str | None
 
     @classmethod
-    def make(cls, options: str, reports: int, control: int) -> "ChildSetup":
-        """Return the set-up for a child of this process."""
+    def make(cls, options: str, reports: int, control: int) -> "Handover":
+        """Return the handover to a new child of this process."""
         path = [os.path.abspath(entry) for entry in sys.path]
         own = os.environ.get("PYTHONPATH")
         return cls(
@@ -35,7 +35,7 @@ class ChildSetup:
         )
 
     def environment(self) -> dict[str, str]:
-        """Return the child's environment: this one's, and the set-up."""
+        """Return the child's environment: this one's, and the handover."""
         return {
             **os.environ,
             VARIABLE: json.dumps(asdict(self)),
@@ -44,8 +44,8 @@ class ChildSetup:
         }
 
     @classmethod
-    def take(cls) -> "ChildSetup":
-        """Return the set-up of this process, and remove it from its environment."""
+    def take(cls) -> "Handover":
+        """Return the handover of this process, and remove it from its environment."""
         return cls(**json.loads(os.environ.pop(VARIABLE)))
 
     def apply(self) -> None:
