@@ -40,8 +40,20 @@ LEASEQUEUE = {
     },
 }
 
-# Mail is thrown away.
-EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+# The demo has a screen of its own to fill: it keeps what its workers tell in a file.
+if "SHOP_LOG" in os.environ:
+    LOGGING = {
+        "version": 1,
+        "formatters": {"line": {"format": "%(asctime)s [%(process)d] %(message)s"}},
+        "handlers": {
+            "file": {
+                "class": "logging.FileHandler",
+                "filename": os.environ["SHOP_LOG"],
+                "formatter": "line",
+            }
+        },
+        "loggers": {"django_leasequeue": {"handlers": ["file"], "level": "INFO"}},
+    }
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -69,6 +81,7 @@ ROOT_URLCONF = "config.urls"
 STATIC_URL = "static/"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
+TIME_ZONE = "UTC"
 # A shop that nobody outside this machine sees.
 DEBUG = True
 SECRET_KEY = "no secret, since the shop is an example"

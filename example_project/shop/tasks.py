@@ -3,7 +3,6 @@
 import os
 import time
 
-from django.core.mail import send_mail
 from django.db.models import Count, F, Sum
 from shop.models import Order, Product, SalesReport, Stocktake
 
@@ -19,11 +18,8 @@ from django_leasequeue.backoff import Fixed
     dedup=lambda order_id: Dedup(f"receipt:{order_id}", until="removed"),
 )
 def send_receipt(order_id):
-    """Mail a receipt: one for each order, however often it is asked for."""
-    order = Order.objects.select_related("product").get(pk=order_id)
-    text = f"{order.quantity} x {order.product}, thank you!"
-    send_mail(f"Receipt for order {order_id}", text, None, [order.email])
-    time.sleep(0.02)  # as long as a mail server may take
+    """Send a receipt: one for each order, however often it is asked for."""
+    time.sleep(0.02)  # no mail leaves this shop, but a mail server would take its time
     Order.objects.filter(pk=order_id).update(receipts=F("receipts") + 1)
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import F, Sum
 from shop.models import Order, Product, SalesReport, Stocktake
 
 from django_leasequeue.models import Job
@@ -25,35 +25,40 @@ class Figure(NamedTuple):
 
 def figures():
     """Return what the table of jobs tells."""
-    jobs = Job.objects.aggregate(
-        made=Count("pk"),
-        skipped=Sum("suppressed"),
-        attempts=Sum("attempts"),
-        recovered=Sum("recoveries"),
-        retried=Sum(F("attempts") - 1, filter=Q(attempts__gt=1), default=0),
-        succeeded=Count("pk", filter=Q(status=Status.SUCCEEDED)),
-        others=Count("pk", filter=~Q(status=Status.SUCCEEDED)),
-    )
+    jobs = Job.objects.all()
+    made, skipped = jobs.count(), total(jobs, "suppressed")
+    attempts, recovered = total(jobs, "attempts"), total(jobs, "recoveries")
+    succeeded = jobs.filter(status=Status.SUCCEEDED)
     return [
         Figure(
             "dispatched",
-            jobs["made"] + jobs["skipped"],
+            made + skipped,
             JOBS + SKIPPED,
             "calls of dispatch() that were committed",
         ),
-        Figure("skipped", jobs["skipped"], SKIPPED, "the receipt had a job already"),
-        # Attempts are runs that ended by themselves; those of lost workers come on top.
         Figure(
-            "run",
-            jobs["attempts"] + jobs["recovered"],
-            JOBS + 2 + 1,
-            "runs of a task, those that came to nothing included",
+            "skipped",
+            skipped,
+            SKIPPED,
+            "of these: the order had its receipt's job already",
         ),
-        Figure("retried", jobs["retried"], 2, "the report, until its rates were there"),
-        Figure("recovered", jobs["recovered"], 1, "the stocktake, after SIGKILL"),
-        Figure("succeeded", jobs["succeeded"], JOBS, "jobs"),
-        Figure("failed", jobs["others"], 0, "jobs that ended otherwise, or not at all"),
+        # An attempt is a run that came to its end; lost workers add one run each.
+        Figure("run", attempts + recovered, JOBS + 2 + 1, "calls of a task"),
+        Figure(
+            "retried",
+            total(jobs.filter(attempts__gt=1), F("attempts") - 1),
+            2,
+            "of these: the report, until it had its exchange rates",
+        ),
+        Figure("recovered", recovered, 1, "of these: the stocktake, after SIGKILL"),
+        Figure("succeeded", succeeded.count(), JOBS, "jobs"),
+        Figure("failed", made - succeeded.count(), 0, "jobs"),
     ]
+
+
+def total(jobs, of):
+    """Return the sum of a column or an expression, 0 without jobs."""
+    return jobs.aggregate(total=Sum(of, default=0))["total"]
 
 
 def contradictions(stock):

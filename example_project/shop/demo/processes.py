@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import contextmanager, suppress
 
@@ -29,33 +28,30 @@ def wait_for(look, what):
 
 
 @contextmanager
-def worker(*options, quiet=False):
+def worker(*options, log):
     """Run `manage.py runjobs OPTIONS` beside the block; it is gone at the end, always.
 
-    `quiet`: keep what it prints to itself, and tell it only if something goes wrong.
+    `log`: the path of the file that gets its log.
     """
     command = ["runjobs", *options]
-    with tempfile.TemporaryFile() as log:
-        output = log if quiet else None
-        process = subprocess.Popen(
-            [sys.executable, settings.BASE_DIR / "manage.py", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            # Ctrl-C reaches the demo alone, which then ends the worker in good order.
-            start_new_session=True,
-        )
-        try:
-            yield Worker(" ".join(command), process, log)
-        finally:
-            if process.poll() is None:
-                process.terminate()
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(5)
-            # Its children are in its group, which nothing else is in.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    process = subprocess.Popen(
+        [sys.executable, settings.BASE_DIR / "manage.py", *command],
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "SHOP_LOG": str(log)},
+        # Ctrl-C reaches the demo alone, which then ends the worker in good order.
+        start_new_session=True,
+    )
+    try:
+        yield Worker(" ".join(command), process, log)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+        # Its children are in its group, which nothing else is in.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 class Worker:
@@ -89,9 +85,9 @@ class Worker:
             raise self._error(f"ended with exit code {code}")
 
     def _error(self, what):
-        self._log.seek(0)
-        printed = self._log.read().decode(errors="replace")[-4000:]
-        return CommandError(f"manage.py {self.command} {what}.\n{printed}".rstrip())
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        text = "\n".join(lines[-10:])
+        return CommandError(f"manage.py {self.command} {what}.\n{text}".rstrip())
 
 
 @contextmanager

@@ -36,20 +36,24 @@ class Command(BaseCommand):
 
     def handle(self, **options):
         started = time.monotonic()
-        with ended_by_signals():
-            self.open_shop()
-            self.take_orders()
-            self.lose_a_worker()
-            self.run_the_rest()
+        try:
+            with ended_by_signals():
+                self.open_shop()
+                self.take_orders()
+                self.lose_a_worker()
+                self.run_the_rest()
+        except KeyboardInterrupt:
+            raise CommandError("Stopped.", returncode=130) from None
         self.count(time.monotonic() - started)
         self.invite()
 
     def open_shop(self):
         database = Path(connection.settings_dict["NAME"])
+        self.log = database.with_suffix(".log")
         self.chapter("1", "A new database")
         connection.close()
-        for ending in ("", "-wal", "-shm"):
-            Path(f"{database}{ending}").unlink(missing_ok=True)
+        for file in (database, f"{database}-wal", f"{database}-shm", self.log):
+            Path(file).unlink(missing_ok=True)
         call_command("migrate", verbosity=0)
         Product.objects.bulk_create(
             Product(name=name, price=price, stock=STOCK_OF_EACH)
@@ -70,21 +74,23 @@ class Command(BaseCommand):
                 )
             except CardDeclined:
                 declined += 1
-        self.say(f"{declined} more had an expired card: rolled back, jobs and all.")
+        self.say(
+            f"{declined} more had an expired card: rolled back, their jobs with them."
+        )
         for _ in range(PAYMENT_REPORTS):
             for order in Order.objects.all():
                 payment_reported(order)
         self.say(
-            f"Each payment is reported {PAYMENT_REPORTS} times, and each report wants a "
+            f"Each payment is reported {PAYMENT_REPORTS} times, and each report asks for the "
             "receipt"
         )
-        self.say(f"sent: {SKIPPED} dispatches that find the order's job already there.")
+        self.say(f"again: {SKIPPED} dispatches that find its job already there.")
 
     def lose_a_worker(self):
         self.chapter("3", "A worker is killed in the middle of a job")
         stocktake = Stocktake.objects.create(blocked_after=KILLED_AFTER)
         job = take_stock.dispatch(stocktake.pk).job
-        with worker("--queues", "stocktake", quiet=True) as running:
+        with worker("--queues", "stocktake", log=self.log) as running:
             self.say(f"$ manage.py {running.command}")
 
             def blocked():
@@ -129,7 +135,7 @@ class Command(BaseCommand):
         # A drain ends when nothing is due, which the report's next attempt may not be yet.
         while Job.objects.pending().exists():
             wait_for(lambda: Job.objects.due().exists(), "the report's next attempt")
-            with worker("--drain") as running:
+            with worker("--drain", log=self.log) as running:
                 running.finish()
 
     def count(self, seconds):
@@ -157,7 +163,8 @@ class Command(BaseCommand):
         manage = f"{shown(sys.executable)} {shown(settings.BASE_DIR / 'manage.py')}"
         self.chapter("6", "Look at the jobs in the admin")
         self.say(f"$ {manage} runserver")
-        self.say(f"http://127.0.0.1:8000/admin/   user admin, password {password}")
+        self.say(f"http://127.0.0.1:8000/admin/ as admin, password {password}")
+        self.say(f"What the workers told is in {shown(self.log)}.")
 
     def chapter(self, number, title):
         self.stdout.write(f"\n{self.style.MIGRATE_HEADING(f'{number}  {title}')}")
