@@ -29,7 +29,7 @@ class Sender:
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._backlog: deque[bytes] = deque(maxlen=_LONGEST_BACKLOG)
-        self._open = True
+        self._open = self._heard = True
         os.set_blocking(descriptor, False)
 
     def send(self, message: Message, wait: float = 0) -> bool:
@@ -47,7 +47,7 @@ class Sender:
             self._backlog.append(line)
             if self._write():
                 return True
-            if wait and self._open:
+            if wait and self._open and self._heard:
                 select.select([], [self._descriptor], [], wait)
                 return self._write()
             return False
@@ -67,10 +67,11 @@ class Sender:
                 return False
             except OSError:
                 # The other side is gone, and whoever reads its pipe learns it there.
+                self._heard = False
                 self._backlog.clear()
-                return False
-            self._backlog.popleft()
-        return self._open
+            else:
+                self._backlog.popleft()
+        return self._open and self._heard
 
 
 class Receiver:

@@ -1,0 +1,73 @@
+"""worker.tally: counts, and how a drain shows them."""
+
+import io
+
+import pytest
+
+from django_leasequeue.worker import tally, told
+from django_leasequeue.worker.tally import Bar, Lines, Tally, drain_display
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_a_bar_is_for_terminals_only(stream):
+    display = drain_display(3, stream())
+    assert isinstance(display, Bar if stream is Terminal else Lines)
+
+
+def test_lines_tell_the_start_the_counts_and_the_end(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(tally, "_LINE_EVERY", 0)
+    counting = Tally(drain_display(3, stream))
+    counting.add(told.FAILED)
+    counting.add(told.SUCCEEDED)
+    counting.close()
+    assert stream.getvalue().splitlines() == [
+        "Draining: 3 jobs are due.",
+        "So far: 1 failed.",
+        "So far: 1 succeeded, 1 failed.",
+        "Drained: 1 succeeded, 1 failed.",
+    ]
+    assert counting.failed == 1
+
+
+def test_lines_are_few():
+    stream = io.StringIO()
+    counting = Tally(Lines(100, stream))
+    for _ in range(100):
+        counting.add(told.SUCCEEDED)
+    counting.close()
+    assert len(stream.getvalue().splitlines()) == 2
+
+
+def test_an_empty_drain_says_so():
+    stream = io.StringIO()
+    Tally(Lines(0, stream)).close()
+    assert stream.getvalue().splitlines()[-1] == "Drained: nothing was due."
+
+
+def test_the_bar_grows_by_jobs_that_were_not_due_at_the_start():
+    stream = Terminal()
+    counting = Tally(Bar(1, stream))
+    for _ in range(3):
+        counting.add(told.SUCCEEDED)
+    counting.close()
+    assert "3/3" in stream.getvalue()
+    assert "3 succeeded" in stream.getvalue()
+
+
+def test_a_terminal_that_is_gone_stops_nothing():
+    class Gone:
+        def show(self, counts):
+            raise OSError("gone")
+
+        close = show
+
+    counting = Tally(Gone())
+    counting.add(told.FAILED)
+    counting.close()
+    assert counting.failed == 1

@@ -1,0 +1,105 @@
+"""Toy tasks that do to a worker what tasks do: see workers.SETTINGS for how it finds them."""
+
+import asyncio
+import fcntl
+import os
+import sys
+import time
+
+from django_leasequeue import Retry, task
+from tests.models import Effect
+
+
+@task
+def pass_gate(path, word):
+    """Note a run in the file `path`, once nobody holds the lock on `path`.gate."""
+    with open(f"{path}.gate", "rb") as gate:
+        fcntl.flock(gate, fcntl.LOCK_SH)
+    _append(path, f"{os.getpid()} {word}")
+
+
+@task
+async def say_then_wait(path, word=""):
+    """Say '<pid> <word>' to helpers.Announcement, and wait without a thread."""
+    _append(path, f"{os.getpid()} {word}".rstrip())
+    await asyncio.Event().wait()
+
+
+@task
+async def add_soon(a, b):
+    await asyncio.sleep(0)
+    return a + b
+
+
+@task(takes_context=True)
+def wait_for_the_stop(context, path):
+    """Say '<pid> started', wait for the worker's stop, say 'stopping' and return."""
+    _append(path, f"{os.getpid()} started")
+    while not context.stopping:
+        time.sleep(0.01)
+    _append(path, "stopping")
+    return "told"
+
+
+@task(takes_context=True)
+def wait_until_lost(context, path):
+    """Say '<pid> started', wait for the loss of the lease, say 'lost' and go on."""
+    _append(path, f"{os.getpid()} started")
+    while not context.lease_lost:
+        time.sleep(0.01)
+    _append(path, "lost")
+    context.check()
+
+
+@task(max_attempts=3)
+def fail_until(path, times):
+    """Ask to be run again at once, `times` times in all."""
+    _append(path, "run")
+    with open(path, "rb") as file:
+        if len(file.readlines()) <= times:
+            raise Retry(delay=0)
+    return "at last"
+
+
+@task
+def leave(code):
+    """End the process as far as the interpreter allows."""
+    sys.exit(code)
+
+
+@task(max_recoveries=0)
+def drop_dead(code):
+    """End the process whatever anybody thinks of it."""
+    os._exit(code)
+
+
+@task(atomic=True)
+def write_then_wait(path, name):
+    """Write in the transaction that also ends the job, say so, and wait."""
+    Effect.objects.create(name=name, pid=os.getpid())
+    _append(path, f"{os.getpid()} written")
+    with open(f"{path}.go", "rb", buffering=0) as go:
+        go.read(1)
+
+
+@task
+def hold_the_interpreter(path):
+    """Say '<pid> started' and then never let another thread run."""
+    _append(path, f"{os.getpid()} started")
+    sys.setswitchinterval(1000)
+    while True:
+        pass
+
+
+@task
+def dispatch_children(number, path):
+    """Dispatch jobs that are due at once."""
+    from django_leasequeue.models import Job
+
+    Job.objects.dispatch_many([pass_gate.spec(path, n) for n in range(number)])
+
+
+def _append(path, line):
+    # Beside a FIFO of the test or a plain file, whole in either.
+    with open(path, "ab", buffering=0) as file:
+        file.write(f"{line}\n".encode())
