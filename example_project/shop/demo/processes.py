@@ -92,14 +92,13 @@ class Worker:
 
 @contextmanager
 def ended_by_signals():
-    """Make SIGTERM and SIGHUP end the block like Ctrl-C does, so that it cleans up."""
+    """Make Ctrl-C, SIGTERM and a closing terminal end the block so that it cleans up."""
 
     def end(number, frame):
         sys.exit(128 + number)
 
-    before = {
-        number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)
-    }
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, end) for number in numbers}
     try:
         yield
     finally:

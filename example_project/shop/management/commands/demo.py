@@ -36,14 +36,11 @@ class Command(BaseCommand):
 
     def handle(self, **options):
         started = time.monotonic()
-        try:
-            with ended_by_signals():
-                self.open_shop()
-                self.take_orders()
-                self.lose_a_worker()
-                self.run_the_rest()
-        except KeyboardInterrupt:
-            raise CommandError("Stopped.", returncode=130) from None
+        with ended_by_signals():
+            self.open_shop()
+            self.take_orders()
+            self.lose_a_worker()
+            self.run_the_rest()
         self.count(time.monotonic() - started)
         self.invite()
 
