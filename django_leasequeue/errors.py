@@ -3,29 +3,39 @@
 from datetime import UTC, datetime
 from typing import Any
 
-UNKNOWN_TASK = "django_leasequeue.exceptions.UnknownTask"
 WORKERS_LOST = "django_leasequeue.exceptions.WorkersLost"
 
+Entry = dict[str, Any]
 
-def errors_with(
-    errors: list[dict[str, Any]], entry: dict[str, Any], cap: int
-) -> list[dict[str, Any]]:
-    """Return `errors` with `entry` as its newest, at most `cap` of them.
 
-    Unknown tasks in a row become one entry with "times", so that they are counted however
-    small the cap is.
+def errors_with(errors: Any, entry: Entry, cap: int) -> list[Entry]:
+    """Return `errors` with `entry` as the newest, at most the `cap` newest of them.
+
+    An entry that `repeatable` made takes the place of one of its kind right before it and
+    adds up their "times", so that these are counted however small the cap is.
     """
-    if not isinstance(errors, list):
-        errors = []  # broken by hand; the newest must still be told
-    last = errors[-1] if errors else {}
-    if entry["exception_class"] == UNKNOWN_TASK == last.get("exception_class"):
-        return [*errors[:-1], {**entry, "times": last.get("times", 1) + 1}]
-    return [*errors, entry][-cap:]
+    # Broken by hand or not: the newest must be told.
+    kept = list(errors) if isinstance(errors, list) else []
+    if kept and "times" in entry and _alike(kept[-1], entry):
+        entry = {**entry, "times": kept.pop()["times"] + entry["times"]}
+    return [*kept, entry][-cap:] if cap else []
 
 
-def describe_death(
-    how: str, *, attempt: int, worker: str, at: datetime
-) -> dict[str, Any]:
+def repeatable(entry: Entry, round: int) -> Entry:
+    """Return the entry as one that is counted with those of its kind in the same round.
+
+    For what uses up no attempt, and so needs a limit of its own: see `times_in_a_row`.
+    """
+    return {**entry, "round": round, "times": 1}
+
+
+def times_in_a_row(errors: Any, entry: Entry) -> int:
+    """Return how often a repeatable entry's kind of error came last in a row, 0 if not."""
+    last = errors[-1] if isinstance(errors, list) and errors else None
+    return last["times"] if _alike(last, entry) else 0
+
+
+def describe_death(how: str, *, attempt: int, worker: str, at: datetime) -> Entry:
     """Return the entry for a worker that died or vanished while it ran the job.
 
     `how`: what its supervisor saw, such as "killed by SIGKILL". `at`: an aware datetime.
@@ -38,3 +48,12 @@ def describe_death(
         "at": at.astimezone(UTC).isoformat(),
         "worker": worker,
     }
+
+
+def _alike(last: Any, entry: Entry) -> bool:
+    return (
+        isinstance(last, dict)
+        and isinstance(last.get("times"), int)
+        and last.get("exception_class") == entry["exception_class"]
+        and last.get("round") == entry["round"]
+    )

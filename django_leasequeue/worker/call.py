@@ -1,0 +1,79 @@
+"""What has to be true before a job's task is called, and the call itself."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from django_leasequeue import payloads, registry
+from django_leasequeue.claimed import Claimed
+from django_leasequeue.conf import conf
+from django_leasequeue.exceptions import UnknownTask
+from django_leasequeue.outcomes import Outcome
+from django_leasequeue.registry import TaskOptions
+from django_leasequeue.worker import endings
+from django_leasequeue.worker.context import JobContext
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A task with its arguments in place: `function()` runs it."""
+
+    task: TaskOptions
+    function: Callable[[], Any]
+
+
+def prepare(job: Claimed, context: JobContext) -> Call | Outcome:
+    """Return the call of the job's task, or the outcome of a job that can't be called."""
+    try:
+        task = registry.get(job.task)
+    except UnknownTask as error:
+        return endings.unknown_task(job, error)
+    limit = task.max_recoveries
+    if limit is None:
+        limit = conf.max_recoveries(job.queue)
+    if job.recoveries > limit:
+        return endings.workers_lost(job, limit)
+    try:
+        args, kwargs = _arguments(job)
+        task.bind(args, kwargs)
+    except (TypeError, ValueError) as error:
+        return endings.failure(job, task, error)
+    if task.takes_context:
+        args = [context, *args]
+    return Call(task, partial(task.func, *args, **kwargs))
+
+
+def check_value(value: Any) -> None:
+    """Raise TypeError if the value is work that nobody has done."""
+    kinds = (
+        (inspect.iscoroutine, "a coroutine that was not awaited"),
+        (inspect.isgenerator, "a generator, of which nothing has run"),
+        (inspect.isasyncgen, "an async generator, of which nothing has run"),
+    )
+    for is_kind, what in kinds:
+        if is_kind(value):
+            if hasattr(value, "close"):
+                value.close()  # else Python warns that it was never awaited
+            raise TypeError(
+                f"The task returned {what}. Make the task a plain function or `async def` "
+                "that does the work before it returns."
+            )
+
+
+def _arguments(job: Claimed) -> tuple[list[Any], dict[str, Any]]:
+    args = _parsed(job.args, "args", list)
+    return args, _parsed(job.kwargs, "kwargs", dict)
+
+
+def _parsed(text: str, what: str, kind: type) -> Any:
+    try:
+        value = payloads.load(text)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The job's {what} are not JSON: {error}") from error
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"The job's {what} are a {type(value).__name__}, not a {kind.__name__}."
+        )
+    return value

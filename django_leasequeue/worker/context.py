@@ -1,0 +1,83 @@
+"""What a task sees of its own run."""
+
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+from django_leasequeue.claimed import Claimed
+from django_leasequeue.exceptions import JobRunAborted
+from django_leasequeue.registry import TaskOptions
+
+
+class JobContext:
+    """One run of a job: passed as the first argument to a task that `takes_context`.
+
+    May be used from any thread.
+    """
+
+    # By `clock.now()`; None: the run may take as long as it needs.
+    deadline: float | None = None
+
+    def __init__(
+        self,
+        job: Claimed,
+        task: TaskOptions | None,
+        stopping: Event | Callable[[], bool],
+    ) -> None:
+        #: The options of the task; None if this process does not know it.
+        self.task = task
+        self._job = job
+        self._is_stopping = getattr(stopping, "is_set", stopping)
+        self._lost_why: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<JobContext of job {self.job_id}, attempt {self.attempt}>"
+
+    @property
+    def job_id(self) -> int:
+        """The primary key of the job."""
+        return self._job.id
+
+    @property
+    def attempt(self) -> int:
+        """The number of this run, from 1. A run whose worker was lost had the same one."""
+        return self._job.attempts + 1
+
+    @property
+    def recoveries(self) -> int:
+        """How many workers were lost while they ran the job; 0 is the usual case."""
+        return self._job.recoveries
+
+    @property
+    def fence(self) -> tuple[int, int]:
+        """(job id, number of its claim): rises with every claim of the job.
+
+        Hand it to outside systems that keep the highest they saw and refuse lower ones:
+        it stops a run that does not know yet that its lease is lost.
+        """
+        return self._job.fence
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What the dispatch gave as `meta`."""
+        return self._job.meta
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the worker is about to stop: end soon, or the job is given back."""
+        return self._is_stopping()
+
+    @property
+    def lease_lost(self) -> bool:
+        """Whether this run no longer counts, since another worker may have the job."""
+        return self._lost_why is not None
+
+    def check(self) -> None:
+        """Raise JobRunAborted if the lease is lost. Cheap: call it before side effects."""
+        if self._lost_why is not None:
+            raise JobRunAborted(self.job_id, self._lost_why)
+
+    def lose(self, why: str) -> None:
+        """Tell the run that its lease is lost. For the worker, not for tasks."""
+        if self._lost_why is None:
+            self._lost_why = why

@@ -1,0 +1,127 @@
+"""The runner: a job goes in, what its run came to goes out. Nothing is written here.
+
+Look up the task, refuse what keeps killing its workers, read the arguments, call, and turn
+what was returned or raised into an outcome (see `endings`). Whatever a task does ends its
+own run and no more.
+"""
+
+import asyncio
+import os
+
+from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
+
+from django_leasequeue.claimed import Claimed
+from django_leasequeue.outcomes import Outcome
+from django_leasequeue.worker import connections, endings, forks
+from django_leasequeue.worker.call import Call, check_value, prepare
+from django_leasequeue.worker.context import JobContext
+from django_leasequeue.worker.log import about, logger
+
+
+def run(job: Claimed, context: JobContext) -> Outcome:
+    """Run a job's task in this thread and return what came of it.
+
+    For `async def` tasks too, in an event loop of its own. Never raises, and does not write
+    the row. A process that the task forked and that comes back from the task is ended.
+    """
+    try:
+        call = prepare(job, context)
+        if isinstance(call, Call):
+            return perform(job, context, call)
+        return call
+    except Exception as error:
+        return unexpected(job, error)
+
+
+async def arun(job: Claimed, context: JobContext) -> Outcome:
+    """Run the job of an `async def` task in this event loop; otherwise as run() does.
+
+    Django's connections are the job's own, in a thread of its own that is made once it uses
+    them. Raises CancelledError if the caller cancels it: such a run has no outcome, and the
+    job is to be given back. A CancelledError of the task's own making is a failed attempt.
+    """
+    try:
+        call = prepare(job, context)
+        if not isinstance(call, Call):
+            return call
+        if not call.task.is_async:
+            return await sync_to_async(perform)(job, context, call)
+        return await _perform_here(job, context, call)
+    except Exception as error:
+        return unexpected(job, error)
+
+
+def perform(job: Claimed, context: JobContext, call: Call) -> Outcome:
+    """Call the task in this thread, with its connections looked after."""
+    with connections.JobConnections() as mine:
+        if call.task.is_async:
+            # Around it all: what the task raises must not reach the event loop, which
+            # SystemExit and KeyboardInterrupt would end.
+            outcome = async_to_sync(_awaited)(job, context, call)
+        else:
+            outcome = _called(job, context, call)
+    if mine.left_open:
+        return endings.left_open(job, call.task, outcome, mine.left_open)
+    return outcome
+
+
+async def _perform_here(job: Claimed, context: JobContext, call: Call) -> Outcome:
+    left_open: list[str] = []
+    async with ThreadSensitiveContext() as own:
+        # In an asyncio.Task of its own, so that a task that cancels itself is told apart
+        # from a caller that cancels this run.
+        running = asyncio.create_task(
+            _awaited(job, context, call, asyncio.current_task())
+        )
+        try:
+            outcome = await running
+        finally:
+            if _has_thread(own):
+                left_open = await sync_to_async(connections.close_all)()
+    if left_open:
+        return endings.left_open(job, call.task, outcome, left_open)
+    return outcome
+
+
+def _called(job: Claimed, context: JobContext, call: Call) -> Outcome:
+    process = os.getpid()
+    try:
+        value = call.function()
+        check_value(value)
+    except BaseException as error:
+        if os.getpid() != process:
+            forks.end_copy(error)
+        return endings.raised(job, call.task, context, error)
+    if os.getpid() != process:
+        forks.end_copy(None)
+    return endings.success(job, value)
+
+
+async def _awaited(
+    job: Claimed, context: JobContext, call: Call, caller: asyncio.Task | None = None
+) -> Outcome:
+    process = os.getpid()
+    try:
+        value = await call.function()
+        check_value(value)
+    except BaseException as error:
+        if os.getpid() != process:
+            forks.end_copy(error)
+        if isinstance(error, asyncio.CancelledError) and caller and caller.cancelling():
+            raise
+        return endings.raised(job, call.task, context, error)
+    if os.getpid() != process:
+        forks.end_copy(None)
+    return endings.success(job, value)
+
+
+def _has_thread(own: ThreadSensitiveContext) -> bool:
+    return own in sync_to_async(_has_thread).context_to_thread_executor
+
+
+def unexpected(job: Claimed, error: Exception) -> Outcome:
+    """A fault of the worker's own must not lose the job, nor run it for ever."""
+    logger.exception(
+        "Job %s (%s) could not be run.", job.id, job.task, extra=about(job)
+    )
+    return endings.failure(job, None, error)

@@ -1,0 +1,56 @@
+"""worker.context: what a task sees of its run."""
+
+import threading
+
+import pytest
+
+from django_leasequeue.exceptions import JobRunAborted
+from django_leasequeue.worker.context import JobContext
+from tests.claims import claimed, context_of
+
+
+def test_it_tells_the_job():
+    job = claimed(id=7, attempts=2, recoveries=1, claims=5, meta={"tenant": "a"})
+    context = context_of(job)
+    assert context.job_id == 7
+    assert context.attempt == 3
+    assert context.recoveries == 1
+    assert context.fence == (7, 5)
+    assert context.meta == {"tenant": "a"}
+    assert context.deadline is None
+    assert "job 7, attempt 3" in repr(context)
+
+
+@pytest.mark.parametrize("form", ["event", "callable"])
+def test_stopping_is_read_live(form):
+    event = threading.Event()
+    stopping = event if form == "event" else event.is_set
+    context = JobContext(claimed(), None, stopping)
+    assert context.stopping is False
+    event.set()
+    assert context.stopping is True
+
+
+def test_check_passes_while_the_lease_is_ours():
+    context = context_of(claimed())
+    assert context.lease_lost is False
+    assert context.check() is None
+
+
+def test_check_raises_once_the_lease_is_lost():
+    context = context_of(claimed(id=7))
+    context.lose("another worker has claimed it since")
+    assert context.lease_lost is True
+    with pytest.raises(
+        JobRunAborted, match="job 7 must stop: another worker"
+    ) as caught:
+        context.check()
+    assert caught.value.job_id == 7
+
+
+def test_the_first_reason_stays():
+    context = context_of(claimed())
+    context.lose("first")
+    context.lose("second")
+    with pytest.raises(JobRunAborted, match="first"):
+        context.check()
