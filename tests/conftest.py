@@ -33,6 +33,11 @@ def pytest_report_header():
     return f"database: {settings.DATABASE}"
 
 
+def pytest_configure():
+    if settings.DATABASE == "sqlite":
+        settings.SQLITE_FOLDER.mkdir(exist_ok=True)
+
+
 def pytest_unconfigure():
     if settings.configured and settings.DATABASE == "sqlite":
         shutil.rmtree(settings.SQLITE_FOLDER, ignore_errors=True)

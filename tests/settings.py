@@ -9,10 +9,8 @@ LEASEQUEUE_TEST_SETTINGS  JSON: the LEASEQUEUE setting, for worker processes
 LEASEQUEUE_TEST_SQLITE    wal (default), or plain for SQLite as Django sets it up by itself
 """
 
-import atexit
 import json
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -71,11 +69,8 @@ def _server():
     }
 
 
-if DATABASE == "sqlite" and "LEASEQUEUE_TEST_NAMES" not in os.environ:
-    SQLITE_FOLDER.mkdir(exist_ok=True)
-    if "LEASEQUEUE_TEST_RUN" not in os.environ:
-        # Nobody else can know this name.
-        atexit.register(shutil.rmtree, SQLITE_FOLDER, ignore_errors=True)
+if DATABASE == "sqlite" and "LEASEQUEUE_TEST_RUN" in os.environ:
+    SQLITE_FOLDER.mkdir(exist_ok=True)  # for trials by hand; see also conftest.py
 
 DATABASES = {alias: _database(alias) for alias in ("default", "other")}
 LEASEQUEUE = json.loads(os.environ.get("LEASEQUEUE_TEST_SETTINGS", "{}"))
