@@ -11,3 +11,10 @@ class LeaseQueueConfig(AppConfig):
     label = "leasequeue"
     verbose_name = _("Lease queue")
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self):
+        """Register the system checks."""
+        # Not at the top: it imports the models, which are not ready before this.
+        from django_leasequeue.checks import register_all
+
+        register_all()
