@@ -35,7 +35,7 @@ WITH RECURSIVE queues(queue) AS (
     SELECT l.queue, (SELECT MAX(priority) FROM {table}
                      WHERE {pending} AND queue = l.queue AND priority < l.priority)
     FROM lanes l WHERE l.priority IS NOT NULL
-), heads(queue, priority, run_at) AS (
+), heads(queue, priority, run_at) AS MATERIALIZED (
     SELECT l.queue, l.priority, (SELECT MIN(run_at) FROM {table}
         WHERE {pending} AND queue = l.queue AND priority = l.priority)
     FROM lanes l WHERE l.priority IS NOT NULL
@@ -44,11 +44,13 @@ SELECT queue, priority, {due_in} FROM heads WHERE run_at IS NOT NULL
 """
 
 # MySQL and MariaDB do the same by themselves for a grouping that follows the index from its
-# first column, but scan for a correlated MIN or MAX.
+# first column, but scan for a correlated MIN or MAX. MariaDB takes columns that equal a
+# constant out of the grouping, which then follows no index: so the status is a range.
 _GROUPED = """
 SELECT queue, priority, {due_in} FROM (
     SELECT queue, priority, MIN(run_at) AS run_at FROM {table}
-    WHERE {pending} GROUP BY blocked, status, queue, priority
+    WHERE blocked = 0 AND status >= '{status}' AND status <= '{status}'
+    GROUP BY blocked, status, queue, priority
 ) heads
 """
 
@@ -68,6 +70,7 @@ def lanes(table: str, using: str) -> list[Lane]:
         cursor.execute(
             statement.format(
                 table=connection.ops.quote_name(table),
+                status=Status.PENDING.value,
                 pending=f"status = '{Status.PENDING.value}' AND blocked = {false}",
                 due_in=_DUE_IN[connection.vendor],
             )
