@@ -13,6 +13,7 @@ from django_leasequeue.db.errors import (
 from django_leasequeue.db.instants import DatabaseNow, loaded_time, stored_time
 from django_leasequeue.db.lanes import Lane, lanes
 from django_leasequeue.db.locks import (
+    by_key,
     first_inserted_id,
     locking_read_is_fresh,
     reads_are_fresh,
@@ -26,6 +27,7 @@ __all__ = [
     "DatabaseNow",
     "Lane",
     "PartialIndex",
+    "by_key",
     "exact_collation",
     "first_inserted_id",
     "is_connection_lost",

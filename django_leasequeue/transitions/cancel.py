@@ -50,10 +50,10 @@ def cancel(rows: QuerySet, ids: list[int]) -> Cancellation:
 
 def _cancel(rows, ids: list[int]) -> Cancellation:
     with db.write_transaction(rows):
-        pending = rows.filter(pk__in=ids, status=Status.PENDING)
+        pending = db.by_key(rows, ids, status=Status.PENDING)
         taken = set(db.take(pending.order_by("pk").values_list("pk", flat=True)))
         if taken:
-            pending.filter(pk__in=taken).update(**cancelled())
+            db.by_key(rows, taken, status=Status.PENDING).update(**cancelled())
     others = dict(_statuses(rows, set(ids) - taken))
     running = {pk for pk, status in others.items() if status == Status.RUNNING}
     transaction.on_commit(partial(_request, rows, running), using=rows.db)
@@ -70,6 +70,6 @@ def _request(rows, ids: set[int]) -> None:
         requested = Coalesce(
             F("cancel_requested_at"), db.DatabaseNow(), output_field=UTCDateTimeField()
         )
-        rows.filter(pk__in=ids, status=Status.RUNNING).update(
+        db.by_key(rows, ids, status=Status.RUNNING).update(
             cancel_requested_at=requested, rerun=False, next_args=None, next_kwargs=None
         )

@@ -98,7 +98,7 @@ def _claim(rows, selection, limit, token, worker, expired) -> Claim:
     lost = _lost(rows, selection) if expired else rows.none()
     # A look that finds nothing takes no lock and opens no transaction.
     if not due and not lost[:1]:
-        return Claim([], due_in)
+        return Claim(_read_back(rows, selection, token, worker, sent_at), due_in)
     taken = 0
     with db.write_transaction(rows):
         if expired:
@@ -106,23 +106,23 @@ def _claim(rows, selection, limit, token, worker, expired) -> Claim:
         for queue, priority in due:
             if taken < limit:
                 lane = rows.filter(queue=queue, priority=priority)
-                taken += _take_due(lane, limit - taken, _marks(queue, token, worker))
+                marks = _marks(queue, token, worker)
+                taken += _take_due(rows, lane, limit - taken, marks)
         jobs = _read_back(rows, selection, token, worker, sent_at)
     return Claim(jobs, due_in)
 
 
-def _take_due(lane, limit: int, marks: dict) -> int:
+def _take_due(rows, lane, limit: int, marks: dict) -> int:
     due = (
         lane.filter(status=Status.PENDING, blocked=False, run_at__lte=db.DatabaseNow())
         .order_by("run_at", "id")
         .values_list("pk", flat=True)
-    )
-    if transaction.get_connection(lane.db).features.has_select_for_update:
-        ids = db.take(due[:limit])
-        return (
-            lane.filter(pk__in=ids, status=Status.PENDING).update(**marks) if ids else 0
-        )
-    return lane.filter(pk__in=due[:limit], status=Status.PENDING).update(**marks)
+    )[:limit]
+    if transaction.get_connection(rows.db).features.has_select_for_update:
+        ids = db.take(due)
+        taken = db.by_key(rows, ids, status=Status.PENDING)
+        return taken.update(**marks) if ids else 0
+    return rows.filter(pk__in=due, status=Status.PENDING).update(**marks)
 
 
 def _lost(rows, selection: Selection):

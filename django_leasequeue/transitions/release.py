@@ -48,9 +48,9 @@ def _release(rows, token: UUID, ids, death) -> set[int]:
         return set()
     released = set()
     with db.write_transaction(rows):
-        mine = rows.filter(processing_token=token, status=Status.RUNNING)
+        mine = {"processing_token": token, "status": Status.RUNNING}
         interrupted = (
-            mine.filter(pk__in=known)
+            db.by_key(rows, known, **mine)
             .annotate(now=ExpressionWrapper(db.DatabaseNow(), UTCDateTimeField()))
             .order_by("pk")
             .values_list(*_COLUMNS, named=True)
@@ -65,6 +65,7 @@ def _release(rows, token: UUID, ids, death) -> set[int]:
                 changes.setdefault("recoveries", F("recoveries") + 1)
             changes |= {"processing_until": None, "processing_token": None}
             buffer = db.DatabaseNow(conf.safety_buffer(row.queue))
-            if mine.filter(pk=row.pk, processing_until__gt=buffer).update(**changes):
+            lasting = db.by_key(rows, [row.pk], **mine, processing_until__gt=buffer)
+            if lasting.update(**changes):
                 released.add(row.pk)
     return released

@@ -32,16 +32,20 @@ def renew(rows: QuerySet, token: UUID) -> Renewal:
 
 
 def _renew(rows, token: UUID) -> Renewal:
-    # Found without a lock, then locked by primary key: a locking read through another index
-    # would lock in the opposite order of a worker's other writes.
+    # Found without a lock, then locked by primary key, as a worker's other writes do it.
     held = rows.filter(processing_token=token, status=Status.RUNNING).order_by()
     by_terms = defaultdict(list)
     for pk, queue in held.values_list("pk", "queue"):
         by_terms[conf.lease(queue), conf.safety_buffer(queue)].append(pk)
     result = Renewal(set(), set(), set())
     for (lease, buffer), ids in by_terms.items():
-        mine = held.filter(pk__in=ids)
-        lasting = mine.filter(processing_until__gt=db.DatabaseNow(buffer))
+        lasting = db.by_key(
+            rows,
+            ids,
+            processing_token=token,
+            status=Status.RUNNING,
+            processing_until__gt=db.DatabaseNow(buffer),
+        )
         with db.write_transaction(rows):
             locked = db.take(lasting.order_by("pk").values_list("pk", flat=True))
             if locked:

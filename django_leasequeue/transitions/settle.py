@@ -88,8 +88,12 @@ def _settle(rows, finished) -> list[Settled]:
     return [verdicts.get(job.fence, done) for job, _ in finished]
 
 
-def _lasting(rows, job: Claimed):
-    return rows.filter(
+def _lasting(rows, jobs: list[Claimed]):
+    """Rows of jobs of one token and buffer whose lease is still ours."""
+    job = jobs[0]
+    return db.by_key(
+        rows,
+        sorted(job.id for job in jobs),
         processing_token=job.token,
         status=Status.RUNNING,
         processing_until__gt=db.DatabaseNow(job.buffer),
@@ -103,11 +107,10 @@ def _lock(rows, jobs: list[Claimed]) -> dict[tuple[int, int], Asked]:
         by_terms[job.token, job.buffer].append(job)
     held = {}
     for some in by_terms.values():
-        lasting = _lasting(rows, some[0]).filter(pk__in=sorted(job.id for job in some))
         for pk, claims, rerun, cancel_requested_at in db.take(
-            lasting.order_by("pk").values_list(
-                "pk", "claims", "rerun", "cancel_requested_at"
-            )
+            _lasting(rows, some)
+            .order_by("pk")
+            .values_list("pk", "claims", "rerun", "cancel_requested_at")
         ):
             held[pk, claims] = Asked(rerun, cancel_requested_at is not None)
     return held
@@ -126,8 +129,7 @@ def _grouped(finished, held):
 
 
 def _write(rows, columns: dict, jobs: list[Claimed]) -> None:
-    mine = _lasting(rows, jobs[0]).filter(pk__in=sorted(job.id for job in jobs))
-    if mine.update(**columns) != len(jobs):
+    if _lasting(rows, jobs).update(**columns) != len(jobs):
         transaction.set_rollback(True, using=rows.db)
         raise _LeaseEnded
 
@@ -198,9 +200,7 @@ def _explain(rows, missed: list[Claimed]) -> dict:
     }
     lasting = set()
     for job in missed:
-        lasting.update(
-            _lasting(rows, job).filter(pk=job.id).values_list("pk", flat=True)
-        )
+        lasting.update(_lasting(rows, [job]).values_list("pk", flat=True))
     return {job.fence: _verdict(job, rows_now.get(job.id), lasting) for job in missed}
 
 
