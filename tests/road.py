@@ -4,7 +4,7 @@ import contextlib
 import uuid
 from unittest import mock
 
-from django.db import OperationalError, connections
+from django.db import DatabaseError, OperationalError, connections
 
 from django_leasequeue import registry, task
 from django_leasequeue.models import Job
@@ -50,6 +50,22 @@ def table(using="default"):
 def ids(jobs):
     """Return the ids of jobs or Claimed, in their order."""
     return [job.id for job in jobs]
+
+
+@contextlib.contextmanager
+def ending_after(passed, using="default"):
+    """Let this thread's next `passed` statements through and refuse all others."""
+    seen = 0
+
+    def wrapper(execute, sql, params, many, context):
+        nonlocal seen
+        seen += 1
+        if seen > passed:
+            raise DatabaseError("The process ends here.")
+        return execute(sql, params, many, context)
+
+    with connections[using].execute_wrapper(wrapper):
+        yield
 
 
 def deadlock(using="default"):

@@ -1,0 +1,443 @@
+"""Claim: what is taken, in which order, how it is marked, and what trouble leaves behind."""
+
+import datetime as dt
+import uuid
+
+import pytest
+from django.db import DatabaseError, connection
+
+from django_leasequeue.db import DatabaseNow
+from django_leasequeue.models import Job
+from django_leasequeue.outcomes import Failed
+from django_leasequeue.selection import Selection
+from django_leasequeue.states import Status
+from django_leasequeue.transitions import claim as claims
+from tests.factories import JobFactory
+from tests.helpers import failing
+from tests.road import (
+    WORKER,
+    claim,
+    connection_lost,
+    deadlock,
+    ending_after,
+    ids,
+    lock_wait,
+    row,
+)
+
+
+def soon(seconds):
+    return DatabaseNow(dt.timedelta(seconds=seconds))
+
+
+def claim_all(queues="*", **options):
+    return Job.objects.claim(
+        Selection.parse(queues), 100, uuid.uuid4(), WORKER, **options
+    )
+
+
+# --- Which jobs, in which order
+
+
+def test_order():
+    """Larger priority first, then the earlier time, then the smaller id."""
+    late = JobFactory(run_at=soon(-10))
+    early = JobFactory(run_at=soon(-20))
+    low = JobFactory(priority=-5, run_at=soon(-30))
+    high = JobFactory(priority=5)
+    twins = JobFactory.create_batch(2, run_at=late.run_at)
+    assert ids(claim()) == ids([high, early, late, *twins, low])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4])
+def test_limit_takes_the_first(limit):
+    """A claim of fewer takes those that come first, and the next one goes on there."""
+    jobs = [JobFactory(priority=priority) for priority in (3, 1, 2, 1)]
+    order = [jobs[0], jobs[2], jobs[1], jobs[3]]
+    taken = []
+    while found := claim(limit):
+        assert len(found) <= limit
+        taken += ids(found)
+    assert taken == ids(order)
+
+
+def test_queues_in_strict_order():
+    """A queue named before another is emptied first, whatever the priorities."""
+    slow = JobFactory(queue="slow", priority=100)
+    urgent = JobFactory(queue="urgent", priority=-100)
+    other = JobFactory(queue="other")
+    assert ids(claim(queues="urgent,slow")) == ids([urgent, slow])
+    assert row(other)["status"] == Status.PENDING
+
+
+@pytest.mark.parametrize(
+    "queues, expected",
+    [("a,*", ["a", "c", "b"]), ("*,a", ["c", "b", "a"]), ("*", ["c", "b", "a"])],
+)
+def test_star_takes_the_other_queues_as_one(queues, expected):
+    """Within `*` the priority decides, not the queue's name."""
+    JobFactory(queue="a", priority=0)
+    JobFactory(queue="b", priority=1)
+    JobFactory(queue="c", priority=2)
+    assert [job.queue for job in claim(queues=queues)] == expected
+
+
+@pytest.mark.parametrize("trait", ["pending", "expired"])
+def test_excluded_queues(trait):
+    """A queue that is excluded, or not named, is left alone, past leases included."""
+    traits = {} if trait == "pending" else {trait: True}
+    JobFactory(queue="slow", **traits)
+    mail = JobFactory(queue="mail", **traits)
+    assert ids(claim(exclude="slow")) == [mail.pk]
+    assert claim(queues="mail,other") == []
+
+
+def test_033_queue_names_are_exact():
+    """Another case, an accent or a blank at the end is another queue."""
+    for name in ("Mail", "máil", "mail "):
+        JobFactory(queue=name)
+    mail = JobFactory(queue="mail")
+    assert ids(claim(queues="mail")) == [mail.pk]
+
+
+def test_not_before_its_time():
+    """A job is taken once the database's clock has reached run_at."""
+    JobFactory(run_at=soon(60))
+    due = JobFactory(run_at=soon(-0.001))
+    assert ids(claim()) == [due.pk]
+
+
+def test_delayed_jobs_of_higher_priority_are_passed_over():
+    """They wait in their lane and hold up nobody below them."""
+    for priority in (50, 100):
+        JobFactory(priority=priority, scheduled=True)
+    due = JobFactory()
+    assert ids(claim()) == [due.pk]
+
+
+def test_blocked_jobs_are_left():
+    """A job that waits for a concurrency slot is outside the claim index."""
+    JobFactory(blocked=True)
+    assert claim() == []
+
+
+@pytest.mark.parametrize("trait", ["leased", "succeeded", "cancelled"])
+def test_what_is_not_to_be_claimed(trait):
+    """A live lease and an ended job are never taken, and not touched."""
+    job = JobFactory(**{trait: True})
+    before = row(job)
+    assert claim() == []
+    assert row(job) == before
+
+
+def test_143_a_failed_job_stays_failed():
+    """Claims, with a look at past leases or without, find it never again."""
+    job = JobFactory()
+    Job.objects.settle([(held, Failed({"message": "as asked"})) for held in claim()])
+    before = row(job)
+    for expired in (True, False) * 3:
+        assert claim_all(expired=expired).jobs == []
+    assert row(job) == before
+    assert before["status"] == Status.FAILED
+
+
+# --- What it writes and returns
+
+
+def test_marks():
+    """Status, token, lease by the database's clock, worker and times go in together."""
+    job = JobFactory()
+    token = uuid.uuid4()
+    [held] = claim(token=token)
+    after = row(job)
+    assert after["status"] == Status.RUNNING
+    assert after["processing_token"] == held.token == token
+    assert after["worker"] == WORKER
+    assert after["worker_ids"] == f"{WORKER}\n"
+    assert after["claims"] == held.claims == 1
+    assert after["started_at"] == after["last_attempted_at"] == held.claimed_at
+    assert after["processing_until"] - held.claimed_at == dt.timedelta(seconds=300)
+    untouched = set(after) - {
+        *("status", "processing_token", "processing_until", "worker", "worker_ids"),
+        *("claims", "started_at", "last_attempted_at"),
+    }
+    assert {name: after[name] for name in untouched} == {
+        name: getattr(job, name) for name in untouched
+    }
+
+
+def test_claimed_holds_what_a_run_needs(settings):
+    """The columns of the row and the terms of its queue's lease."""
+    settings.LEASEQUEUE = {"QUEUES": {"mail": {"LEASE": 60, "SAFETY_BUFFER": 6}}}
+    job = JobFactory(
+        queue="mail",
+        args=[1, "é", {"b": 1e22, "a": None}],
+        kwargs={"x": [2**70]},
+        meta={"by": "admin"},
+        attempts=2,
+        max_attempts=5,
+        recoveries=1,
+        errors=[{"message": "before"}],
+        round=3,
+    )
+    [held] = claim()
+    assert (held.id, held.queue, held.task) == (job.pk, "mail", "tests.tasks.add")
+    assert held.args == '[1,"\\u00e9",{"b":1e+22,"a":null}]'
+    assert held.kwargs == f'{{"x":[{2**70}]}}'
+    assert held.meta == {"by": "admin"}
+    assert (held.attempts, held.max_attempts, held.recoveries) == (2, 5, 1)
+    assert (held.errors, held.round) == ([{"message": "before"}], 3)
+    assert (held.worker, held.fence) == (WORKER, (job.pk, 1))
+    assert (held.lease, held.buffer) == (60, 6)
+    assert held.lease_ends == held.sent_at + 60
+
+
+def test_lease_of_each_queue(settings):
+    """Jobs of one claim get the lease of their own queue."""
+    settings.LEASEQUEUE = {
+        "LEASE": 90,
+        "QUEUES": {"long": {"LEASE": 900}},
+    }
+    for queue in ("long", "short"):
+        JobFactory(queue=queue)
+        JobFactory(queue=queue, expired=True)
+    for held in claim():
+        lease = row(held.id)["processing_until"] - held.claimed_at
+        assert (
+            lease.total_seconds() == held.lease == (900 if held.queue == "long" else 90)
+        )
+
+
+def test_started_at_is_the_first_claim():
+    """A later claim moves only last_attempted_at."""
+    job = JobFactory(expired=True)
+    assert ids(claim()) == [job.pk]
+    after = row(job)
+    assert after["started_at"] == job.started_at
+    assert after["last_attempted_at"] > job.last_attempted_at
+
+
+def test_worker_ids_keep_the_newest():
+    """The list of workers grows by one a claim and is cut at its old end."""
+    job = JobFactory(worker_ids="former\n" * 1000)
+    claim()
+    kept = row(job)["worker_ids"]
+    assert len(kept) == claims.WORKER_IDS
+    assert kept.endswith(f"former\n{WORKER}\n")
+
+
+def test_a_claim_of_nothing_writes_nothing():
+    """An idle look neither opens a transaction nor locks."""
+    JobFactory(scheduled=True)
+    JobFactory(leased=True)
+    with (
+        failing(AssertionError("wrote"), match="UPDATE"),
+        failing(AssertionError("locked"), match="FOR UPDATE"),
+    ):
+        assert claim() == []
+
+
+@pytest.mark.parametrize("seconds", [30, 4000])
+def test_due_in(seconds):
+    """It tells when the first waiting job of these queues is due, by the database's clock."""
+    JobFactory(queue="mail", run_at=soon(seconds), priority=-50)
+    JobFactory(queue="mail", run_at=soon(seconds + 1000), priority=50)
+    JobFactory(queue="other", run_at=soon(1))
+    found = claim_all("mail")
+    assert found.jobs == []
+    assert seconds - 60 < found.due_in <= seconds
+
+
+def test_due_in_without_jobs():
+    """None if nothing waits."""
+    JobFactory(queue="mail", leased=True)
+    JobFactory(queue="other", scheduled=True)
+    assert claim_all("mail").due_in is None
+
+
+def test_due_in_with_jobs_left():
+    """0 or less while more are due than were taken."""
+    JobFactory.create_batch(3)
+    selection = Selection()
+    found = Job.objects.claim(selection, 2, uuid.uuid4(), WORKER)
+    assert len(found.jobs) == 2
+    assert found.due_in <= 0
+
+
+def test_same_token_again():
+    """A claim whose answer was lost finds its jobs by the token, due ones or not."""
+    token = uuid.uuid4()
+    job = JobFactory()
+    first = claim(token=token)
+    assert ids(claim(token=token)) == ids(first) == [job.pk]
+    assert row(job)["claims"] == 1
+    more = JobFactory(priority=5)
+    assert ids(claim(token=token)) == [more.pk, job.pk]
+
+
+def test_unreadable_arguments_spoil_nothing():
+    """A row whose JSON somebody broke is claimed like any other; its run will tell."""
+    broken, whole = JobFactory(), JobFactory()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE leasequeue_job SET args = '[1', errors = '}' WHERE id = %s",
+            [broken.pk],
+        )
+    assert ids(claim()) == ids([broken, whole])
+
+
+# --- Leases that are past
+
+
+def test_past_lease_is_taken_over():
+    """A recovery is a claim: recoveries + 1, attempts as they were, the loss in errors."""
+    job = JobFactory(expired=True, attempts=1, max_attempts=3)
+    [held] = claim()
+    assert (held.recoveries, held.attempts, held.claims) == (1, 1, 2)
+    after = row(job)
+    assert after["status"] == Status.RUNNING
+    assert after["processing_token"] == held.token != job.processing_token
+    assert after["worker"] == WORKER
+    [lost] = held.errors
+    assert lost["worker"] == "another worker"
+    assert lost["attempt"] == 2
+
+
+def test_expired_false_leaves_past_leases():
+    """Looked for every second or so only; the claims between pass them over."""
+    job = JobFactory(expired=True)
+    assert claim_all(expired=False).jobs == []
+    assert row(job)["processing_token"] == job.processing_token
+
+
+def test_limit_counts_past_leases():
+    """They come first, the longest past before the others, and take their share of the limit."""
+    pending = JobFactory()
+    newer = JobFactory(expired=True)
+    older = JobFactory(expired=True, processing_until=soon(-500))
+    assert ids(claim(1)) == [older.pk]
+    assert sorted(ids(claim(2))) == sorted(ids([newer, pending]))
+
+
+def test_limit_holds_across_lanes():
+    """No claim takes more than it asked for, whatever it takes them from."""
+    for queue in ("a", "b", "c"):
+        JobFactory.create_batch(2, queue=queue)
+        JobFactory(queue=queue, expired=True)
+    assert len(claim(4)) == 4
+    assert len(claim(4)) == 4
+    assert len(claim(4)) == 1
+
+
+def test_past_lease_with_a_rerun():
+    """The crash ended a run that another was to follow: the claim is that one."""
+    job = JobFactory(
+        expired=True,
+        rerun=True,
+        attempts=2,
+        recoveries=2,
+        next_args=[8, 9],
+        next_kwargs={},
+        result=5,
+    )
+    [held] = claim()
+    assert (held.args, held.round, held.attempts, held.recoveries) == ("[8,9]", 2, 0, 0)
+    after = row(job)
+    assert (after["next_args"], after["next_kwargs"], after["rerun"]) == (
+        None,
+        None,
+        False,
+    )
+    assert after["result"] is None
+
+
+def test_past_lease_of_a_job_that_was_to_be_cancelled():
+    """Nobody runs it any more, so it is cancelled instead of run again."""
+    job = JobFactory(expired=True, cancel_requested_at=soon(-5))
+    pending = JobFactory()
+    assert ids(claim()) == [pending.pk]
+    after = row(job)
+    assert after["status"] == Status.CANCELLED
+    assert after["processing_token"] is after["processing_until"] is None
+
+
+# --- Servers and trouble
+
+
+def test_007_without_skip_locked(monkeypatch):
+    """A server that can't pass over locked rows is claimed from all the same."""
+    monkeypatch.setattr(connection.features, "has_select_for_update_skip_locked", False)
+    jobs = JobFactory.create_batch(3)
+    lost = JobFactory(expired=True)
+    assert sorted(ids(claim())) == sorted(ids([*jobs, lost]))
+    assert claim() == []
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("error", [deadlock, lock_wait])
+def test_002_a_deadlock_is_not_the_jobs(error):
+    """Five updates of a claim fail; the jobs show nothing of it and are claimed."""
+    jobs = JobFactory.create_batch(10)
+    with (
+        failing(error(), times=5, match='UPDATE "leasequeue_job"') as refused,
+        failing(error(), times=5, match="UPDATE `leasequeue_job`") as refused_too,
+    ):
+        held = claim()
+    assert len(refused + refused_too) == 5
+    assert ids(held) == ids(jobs)
+    for job in jobs:
+        after = row(job)
+        assert (after["attempts"], after["recoveries"], after["claims"]) == (0, 0, 1)
+        assert after["errors"] == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_002_trouble_that_stays_is_raised(monkeypatch):
+    """Reruns are bounded: then the error is the caller's, and the jobs wait as before."""
+    monkeypatch.setattr(claims, "PATIENCE", 0.5)
+    job = JobFactory()
+    before = row(job)
+    always = failing(deadlock(), times=10**6, match="UPDATE")
+    with always as refused, pytest.raises(DatabaseError):
+        claim()
+    assert len(refused) > 1
+    assert row(job) == before
+    assert ids(claim()) == [job.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lost_connection_is_not_rerun():
+    """Nobody knows what became of the statement; asking again is the caller's, with its token."""
+    job = JobFactory()
+    token = uuid.uuid4()
+    with (
+        failing(connection_lost(), match="UPDATE") as refused,
+        pytest.raises(DatabaseError),
+    ):
+        claim(token=token)
+    assert len(refused) == 1
+    assert ids(claim(token=token)) == [job.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_113_all_of_a_claim_or_nothing():
+    """The process may end before any of its statements; no row is left half claimed."""
+    jobs = [JobFactory(), JobFactory(queue="other"), JobFactory(expired=True)]
+    before = [row(job) for job in jobs]
+    for passed in range(3, 100):
+        try:
+            with ending_after(passed):
+                held = claim()
+            break
+        except DatabaseError:
+            assert [row(job) for job in jobs] == before
+    assert passed > 5  # it was stopped between its updates, too
+    assert sorted(ids(held)) == sorted(ids(jobs))
+
+
+@pytest.mark.django_db(databases=["default", "other"])
+def test_other_database():
+    """`using(alias)` claims there, and nowhere else."""
+    here, there = JobFactory(), JobFactory(using="other")
+    assert ids(claim(using="other")) == [there.pk]
+    assert row(here)["status"] == Status.PENDING
