@@ -26,39 +26,47 @@ class Renewal(NamedTuple):
     busy: set[int]
 
 
+class _LeaseEnded(Exception):
+    """A lease ran out between the lock and the update: nothing of the group is written."""
+
+
 def renew(rows: QuerySet, token: UUID) -> Renewal:
     """Start the lease of every job of `token` anew, at its queue's length from now."""
-    return db.rerun(lambda: _renew(rows, token), using=rows.db, seconds=PATIENCE)
+    while True:
+        try:
+            return db.rerun(
+                lambda: _renew(rows, token), using=rows.db, seconds=PATIENCE
+            )
+        except _LeaseEnded:
+            # By the next pass the lock's own condition leaves that job out.
+            continue
 
 
 def _renew(rows, token: UUID) -> Renewal:
     # Found without a lock, then locked by primary key, as a worker's other writes do it.
-    held = rows.filter(processing_token=token, status=Status.RUNNING).order_by()
+    mine = {"processing_token": token, "status": Status.RUNNING}
     by_terms = defaultdict(list)
-    for pk, queue in held.values_list("pk", "queue"):
+    for pk, queue in rows.filter(**mine).order_by().values_list("pk", "queue"):
         by_terms[conf.lease(queue), conf.safety_buffer(queue)].append(pk)
     result = Renewal(set(), set(), set())
     for (lease, buffer), ids in by_terms.items():
-        lasting = db.by_key(
-            rows,
-            ids,
-            processing_token=token,
-            status=Status.RUNNING,
-            processing_until__gt=db.DatabaseNow(buffer),
-        )
+        lasts = {**mine, "processing_until__gt": db.DatabaseNow(buffer)}
         with db.write_transaction(rows):
-            locked = db.take(lasting.order_by("pk").values_list("pk", flat=True))
-            if locked:
-                lasting.filter(pk__in=locked).update(
-                    processing_until=db.DatabaseNow(lease)
-                )
+            lasting = db.by_key(rows, ids, **lasts).order_by("pk")
+            locked = db.take(lasting.values_list("pk", flat=True))
+            renewed = db.by_key(rows, locked, **lasts).update(
+                processing_until=db.DatabaseNow(lease)
+            )
+            if renewed != len(locked):
+                raise _LeaseEnded
         missed = set(ids).difference(locked)
-        still = (
-            set(lasting.filter(pk__in=missed).values_list("pk", flat=True))
-            if missed
-            else set()
-        )
+        busy = _ids(rows, missed, lasts)
         result.renewed.update(locked)
-        result.busy.update(still)
-        result.lost.update(missed - still)
+        result.busy.update(busy)
+        result.lost.update(_ids(rows, missed - busy, mine))
     return result
+
+
+def _ids(rows, ids: set[int], condition: dict) -> set[int]:
+    found = db.by_key(rows, ids, **condition) if ids else rows.none()
+    return set(found.values_list("pk", flat=True))
