@@ -139,8 +139,10 @@ def _columns(job: Claimed, outcome: Outcome, asked: Asked) -> dict:
     # A dispatch that asked for another run comes first: its work must not be lost. A cancel
     # that the run did not look for still keeps the job from going back to pending.
     if asked.rerun:
-        columns = {**columns, **new_round(), "status": Status.PENDING}
-        columns.pop("finished_at", None)
+        # Of the outcome only the error is kept. The round's own columns come first, since
+        # MySQL would read waiting arguments that another column's turn had emptied.
+        kept = {name: columns[name] for name in ("errors",) if name in columns}
+        columns = {**new_round(), **kept, "status": Status.PENDING}
     elif asked.cancel and isinstance(outcome, RetryLater | Snoozed | Released):
         columns = {**columns, **cancelled()}
         columns.pop("run_at", None)
@@ -207,13 +209,14 @@ def _explain(rows, missed: list[Claimed]) -> dict:
 def _verdict(job: Claimed, row, lasting: set[int]) -> Settled:
     if row is None:
         return Settled(Verdict.LOST, None, "its row was removed")
+    if row["last_token"] == job.token:
+        # This very write came through before, and only its answer was lost. Somebody else
+        # may have claimed the job since, if it sent it back to pending.
+        return Settled(Verdict.WRITTEN)
     if row["claims"] != job.claims:
         return Settled(
             Verdict.LOST, row["worker"], "another worker has claimed it since"
         )
-    if row["last_token"] == job.token:
-        # This very write came through before, and only its answer was lost.
-        return Settled(Verdict.WRITTEN)
     if row["status"] != Status.RUNNING or row["processing_token"] != job.token:
         return Settled(
             Verdict.LOST, row["worker"], f"it was given back and is {row['status']}"
