@@ -31,7 +31,7 @@ def repeatable(entry: Entry, round: int) -> Entry:
 
 def times_in_a_row(errors: Any, entry: Entry) -> int:
     """Return how often a repeatable entry's kind of error came last in a row, 0 if not."""
-    last = errors[-1] if isinstance(errors, list) and errors else None
+    last = errors[-1] if isinstance(errors, list) and errors else {}
     return last["times"] if _alike(last, entry) else 0
 
 

@@ -18,7 +18,7 @@ from django_leasequeue import db, errors
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.db.transactions import read_committed
 from django_leasequeue.models import Job
-from django_leasequeue.outcomes import Outcome, RetryLater, Succeeded
+from django_leasequeue.outcomes import Outcome, Released, RetryLater, Succeeded
 from django_leasequeue.transitions.settle import Settled, Verdict
 from django_leasequeue.worker import connections, endings
 from django_leasequeue.worker.call import Call, prepare
@@ -75,7 +75,7 @@ class _Attempt:
     def __init__(self, job, context, call, using, settle) -> None:
         self.job, self.context, self.call = job, context, call
         self.using, self.settle = using, settle
-        self.outcome: Outcome | None = None
+        self.outcome: Outcome = Released()  # until the task has been called
         self.settled: Settled | None = None
         self.committed = False
 

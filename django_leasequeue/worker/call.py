@@ -1,9 +1,9 @@
 """What has to be true before a job's task is called, and the call itself."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from django_leasequeue import payloads, registry
@@ -14,6 +14,12 @@ from django_leasequeue.outcomes import Outcome
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker import endings
 from django_leasequeue.worker.context import JobContext
+
+_UNDONE = {
+    CoroutineType: "a coroutine that was not awaited",
+    GeneratorType: "a generator, of which nothing has run",
+    AsyncGeneratorType: "an async generator, of which nothing has run",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +53,14 @@ def prepare(job: Claimed, context: JobContext) -> Call | Outcome:
 
 def check_value(value: Any) -> None:
     """Raise TypeError if the value is work that nobody has done."""
-    kinds = (
-        (inspect.iscoroutine, "a coroutine that was not awaited"),
-        (inspect.isgenerator, "a generator, of which nothing has run"),
-        (inspect.isasyncgen, "an async generator, of which nothing has run"),
-    )
-    for is_kind, what in kinds:
-        if is_kind(value):
-            if hasattr(value, "close"):
-                value.close()  # else Python warns that it was never awaited
-            raise TypeError(
-                f"The task returned {what}. Make the task a plain function or `async def` "
-                "that does the work before it returns."
-            )
+    if type(value) in _UNDONE:
+        what = _UNDONE[type(value)]
+        if hasattr(value, "close"):
+            value.close()  # else Python warns that it was never awaited
+        raise TypeError(
+            f"The task returned {what}. Make the task a plain function or `async def` that "
+            "does the work before it returns."
+        )
 
 
 def _arguments(job: Claimed) -> tuple[list[Any], dict[str, Any]]:

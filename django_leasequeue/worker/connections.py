@@ -41,9 +41,10 @@ class JobConnections:
         forks.guard()
         for connection in connections.all(initialized_only=True):
             watch = _or_drop(connection, _Watch) or _Watch(connection)
-            if not watch.in_transaction:
+            if not watch.in_transaction and connection.connection is not None:
                 _or_drop(connection, _refresh)
-            connection.execute_wrappers.append(watch)
+            if not transactions.tells_open_transaction(connection):
+                connection.execute_wrappers.append(watch)
             self._watches[connection] = watch
         return self
 
@@ -52,6 +53,8 @@ class JobConnections:
             with contextlib.suppress(ValueError):
                 connection.execute_wrappers.remove(watch)
         for connection in connections.all(initialized_only=True):
+            if not _is_used(connection):
+                continue
             watch = self._watches.get(connection, _NEW)
             if _or_drop(connection, watch.has_left_open):
                 self.left_open.append(connection.alias)
@@ -64,6 +67,8 @@ def close_all() -> list[str]:
     """
     left_open = []
     for connection in connections.all(initialized_only=True):
+        if not _is_used(connection):
+            continue
         if _or_drop(connection, _NEW.has_left_open):
             left_open.append(connection.alias)
         _or_drop(connection, _close)
@@ -71,7 +76,11 @@ def close_all() -> list[str]:
 
 
 class _Watch:
-    """What a connection was like at the start; as an execute wrapper it sees what is sent."""
+    """What a connection was like at the start.
+
+    Where only the server knows of open transactions, it also sees as an execute wrapper
+    whether the job sent anything that could begin one.
+    """
 
     def __init__(self, connection: Any) -> None:
         self.atomic = connection.in_atomic_block
@@ -89,8 +98,6 @@ class _Watch:
         """Whether the job left a transaction open; by then it is rolled back."""
         if self.in_transaction:
             return self._unwind(connection)
-        if connection.connection is None and not connection.in_atomic_block:
-            return False
         if not connection.settings_dict["AUTOCOMMIT"]:
             # By the project's own choice there is always one.
             _roll_back(connection)
@@ -134,6 +141,10 @@ class _NewWatch(_Watch):
 
 
 _NEW = _NewWatch()
+
+
+def _is_used(connection: Any) -> bool:
+    return connection.connection is not None or connection.in_atomic_block
 
 
 def _is_manual(connection: Any) -> bool:

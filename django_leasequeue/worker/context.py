@@ -27,7 +27,7 @@ class JobContext:
         #: The options of the task; None if this process does not know it.
         self.task = task
         self._job = job
-        self._is_stopping = getattr(stopping, "is_set", stopping)
+        self._is_stopping = stopping.is_set if isinstance(stopping, Event) else stopping
         self._lost_why: str | None = None
 
     def __repr__(self) -> str:

@@ -8,7 +8,12 @@ own run and no more.
 import asyncio
 import os
 
-from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
+from asgiref.sync import (
+    SyncToAsync,
+    ThreadSensitiveContext,
+    async_to_sync,
+    sync_to_async,
+)
 
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.outcomes import Outcome
@@ -116,7 +121,7 @@ async def _awaited(
 
 
 def _has_thread(own: ThreadSensitiveContext) -> bool:
-    return own in sync_to_async(_has_thread).context_to_thread_executor
+    return own in SyncToAsync.context_to_thread_executor
 
 
 def unexpected(job: Claimed, error: Exception) -> Outcome:

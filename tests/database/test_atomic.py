@@ -498,6 +498,18 @@ def test_killed_between_the_settle_and_the_commit_neither_is_left():
     assert names() == ["done"]
 
 
+def test_a_fault_of_the_worker_itself_is_a_failed_attempt(monkeypatch, caplog):
+    def broken(*_):
+        raise RuntimeError("a fault of ours")
+
+    job = claimed_row()
+    monkeypatch.setattr(atomic, "prepare", broken)
+    ended = run(write, job=job, settle=refuse)
+    assert isinstance(ended.outcome, Failed)
+    assert ended.settled is None
+    assert "could not be run" in caplog.text
+
+
 def test_a_database_that_is_busy_at_the_start_is_no_attempt():
     if ROW_LOCKS:
         pytest.skip("only SQLite takes a lock at the start")

@@ -1,5 +1,6 @@
 """worker.connections and worker.forks: what a job does to its connections ends with it."""
 
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -25,7 +26,7 @@ from django_leasequeue.outcomes import Failed, RetryLater, Snoozed, Succeeded
 from django_leasequeue.worker import connections as hygiene
 from django_leasequeue.worker.connections import JobConnections
 from tests.claims import arun, run
-from tests.helpers import in_thread, together
+from tests.helpers import failing, in_thread, together
 from tests.models import Effect
 
 # Connections as a worker's threads have them: in autocommit, not in a test's transaction.
@@ -151,10 +152,8 @@ def test_case_082_an_error_swallowed_inside_atomic_leaves_nothing():
     def task():
         with transaction.atomic():
             write("lost")
-            try:
+            with contextlib.suppress(IntegrityError):
                 Effect.objects.create(id=Effect.objects.get().id, name="twice")
-            except IntegrityError:
-                pass
 
     assert run(task) == Succeeded("null")
     assert run(write, "next") == Succeeded("null")
@@ -195,6 +194,34 @@ def test_several_databases_are_named():
 test_several_databases_are_named.pytestmark = [
     pytest.mark.django_db(transaction=True, databases=["default", "other"])
 ]
+
+
+def test_what_the_database_says_of_a_transaction():
+    assert transactions.open_transaction(connection) is False
+    execute("BEGIN")
+    assert transactions.open_transaction(connection) is True
+    execute("ROLLBACK")
+    assert transactions.open_transaction(connection) is False
+    connection.close()
+    assert transactions.open_transaction(connection) is False
+
+
+@pytest.mark.parametrize(
+    ("sql", "may"),
+    [
+        ("SELECT 1", False),
+        ("INSERT INTO a VALUES (1)", False),
+        ("SAVEPOINT s1", False),
+        ("BEGIN", True),
+        ("start transaction", True),
+        ("SET autocommit = 0", True),
+        ("CALL anything()", True),
+        ("SELECT 1; BEGIN", True),
+        ("/* why */ BEGIN", True),
+    ],
+)
+def test_only_plain_statements_are_above_suspicion(sql, may):
+    assert transactions.may_begin_transaction(sql) is may
 
 
 # --- What it costs
@@ -281,6 +308,16 @@ def test_a_block_without_savepoint_left_open_undoes_the_transaction():
     with transaction.atomic():
         write("outer")
         outcome = run(task)
+        assert outcome.error["exception_class"].endswith("TransactionLeftOpen")
+    assert names() == []
+    assert is_clean()
+
+
+def test_a_block_left_open_that_cannot_be_undone_undoes_the_transaction():
+    with transaction.atomic():
+        write("outer")
+        with failing(OperationalError("no"), match="ROLLBACK TO"):
+            outcome = run(enter_and_write)
         assert outcome.error["exception_class"].endswith("TransactionLeftOpen")
     assert names() == []
     assert is_clean()
