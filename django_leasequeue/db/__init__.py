@@ -4,42 +4,62 @@ Everything asks here by meaning ("is this passing trouble?"), so that no other f
 vendor or an error number.
 """
 
+from django_leasequeue.db.counters import increment_if_free, update_free
 from django_leasequeue.db.errors import (
+    in_transaction,
     is_connection_lost,
+    is_lock_wait,
     is_passing_trouble,
+    is_sequence_behind,
     is_violation,
     rerun,
 )
+from django_leasequeue.db.ids import first_inserted_id, reserve_ids
 from django_leasequeue.db.instants import DatabaseNow, loaded_time, stored_time
 from django_leasequeue.db.lanes import Lane, lanes
 from django_leasequeue.db.locks import (
     by_key,
-    first_inserted_id,
     locking_read_is_fresh,
     reads_are_fresh,
     take,
+    take_write_lock,
+    unindexed,
     wait_for,
+    wait_for_unchanged,
     write_transaction,
 )
 from django_leasequeue.db.schema import PartialIndex, exact_collation
+from django_leasequeue.db.waits import PatientNow, bounded_transaction, waiting_at_most
 
 __all__ = [
     "DatabaseNow",
     "Lane",
     "PartialIndex",
+    "PatientNow",
+    "bounded_transaction",
     "by_key",
     "exact_collation",
     "first_inserted_id",
+    "in_transaction",
+    "increment_if_free",
     "is_connection_lost",
+    "is_lock_wait",
     "is_passing_trouble",
+    "is_sequence_behind",
     "is_violation",
     "lanes",
     "loaded_time",
     "locking_read_is_fresh",
     "reads_are_fresh",
     "rerun",
+    "reserve_ids",
     "stored_time",
     "take",
+    "take_write_lock",
+    "unindexed",
+    "update_free",
     "wait_for",
+    "wait_for_unchanged",
+    "waiting_at_most",
     "write_transaction",
 ]

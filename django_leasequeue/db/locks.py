@@ -1,11 +1,23 @@
 """Row locks, the write lock, and what a statement sees."""
 
+import random
+import time
+from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import models, transaction
-from django.db.models import Case, Value, When
+from django.db import DatabaseError, models, transaction
+from django.db.models import Case, Q, Value, When
 from django.db.models.lookups import Exact
+
+from django_leasequeue import clock
+from django_leasequeue.db.errors import in_transaction, is_lock_wait
+
+# Seconds for which a lock is asked for without queueing, where one that was queued for can't
+# be given back. Claims and settles are over long before; what lasts longer is a slow caller
+# or a deadlock, and both are for the server to sort out. PostgreSQL, too, looks for a
+# deadlock after a second.
+UNQUEUED = 1.0
 
 
 def by_key(rows, ids, **condition):
@@ -14,11 +26,18 @@ def by_key(rows, ids, **condition):
     InnoDB locks what it passes on its way: through an index on the condition it would lock
     index entry, then row, against the order of every other write, and other people's rows.
     """
-    if transaction.get_connection(rows.db).vendor != "mysql":
-        return rows.filter(pk__in=ids, **condition)
-    # No index serves a CASE.
-    meets = Case(When(**condition, then=Value(1)), default=Value(0))
-    return rows.filter(Exact(meets, 1), pk__in=ids)
+    return rows.filter(unindexed(Q(**condition), using=rows.db), pk__in=ids)
+
+
+def unindexed(condition: Q, *, using: str):
+    """Return the condition in a form that no index serves, so that the rest finds the rows.
+
+    For databases whose choice of an index can't be relied on: SQLite has usually counted
+    nothing, and on InnoDB a wrong one costs locks.
+    """
+    if not condition or transaction.get_connection(using).vendor == "postgresql":
+        return condition
+    return Exact(Case(When(condition, then=Value(1)), default=Value(0)), 1)
 
 
 def take(rows) -> list[Any]:
@@ -38,40 +57,68 @@ def take(rows) -> list[Any]:
 def wait_for(rows) -> list[Any]:
     """Select rows and lock them until the transaction ends, waiting for whoever has them.
 
-    `rows`: named by primary key. On SQLite an update that changes nothing takes the lock of
-    the whole file first.
+    `rows`: named by primary key. By ascending key, so that two who want several of the same
+    never wait for each other. On SQLite the transaction has the write lock already.
     """
+    rows = rows.order_by("pk")
     if transaction.get_connection(rows.db).features.has_select_for_update:
-        return list(rows.order_by("pk").select_for_update())
-    rows.model._base_manager.using(rows.db).filter(pk=0).update(
-        claims=models.F("claims")
-    )
-    return list(rows.order_by("pk"))
+        rows = rows.select_for_update()
+    return list(rows)
+
+
+def wait_for_unchanged(rows, ids: Iterable[int], condition: Q) -> list[Any]:
+    """Lock those rows of these ids that still meet `condition`, and no others.
+
+    Waits for whoever has them, by ascending key. Where a lock is only given back by rolling
+    back to a savepoint (PostgreSQL), that is left to the caller if rows are missing.
+    """
+    connection = transaction.get_connection(rows.db)
+    # InnoDB lets go of a row that doesn't meet the condition, under READ COMMITTED, if it
+    # did not queue for it and the row was not named as "id = 7": hence the list with a 0.
+    found = rows.filter(
+        unindexed(condition, using=rows.db), pk__in=[0, *sorted(ids)]
+    ).order_by("pk")
+    if connection.vendor != "mysql":
+        return wait_for(found)
+    deadline = clock.now() + UNQUEUED
+    pause = 0.002
+    while clock.now() < deadline:
+        try:
+            return list(found.select_for_update(nowait=True))
+        except DatabaseError as error:
+            if not is_lock_wait(error, connection):
+                raise
+        time.sleep(random.uniform(pause / 2, pause))
+        pause = min(pause * 2, 0.05)
+    return wait_for(found)
+
+
+def take_write_lock(rows) -> None:
+    """In a transaction on SQLite: keep everybody else out until it ends; else do nothing.
+
+    Before anything is read: SQLite refuses at once, whatever its busy timeout, to turn a
+    transaction that has read into one that writes after somebody else wrote.
+    """
+    if not transaction.get_connection(rows.db).features.has_select_for_update:
+        rows.filter(pk=0).update(claims=models.F("claims"))
 
 
 @contextmanager
 def write_transaction(rows):
-    """A transaction on the rows' database that begins by taking the write lock, if there is one.
-
-    SQLite refuses at once, whatever its busy timeout, to turn a transaction that has read
-    into one that writes after somebody else wrote; so the first statement is a write.
-    """
+    """A transaction on the rows' database that begins by taking the write lock, if there is one."""
     with transaction.atomic(using=rows.db):
-        connection = transaction.get_connection(rows.db)
-        if not connection.features.has_select_for_update:
-            rows.filter(pk=0).update(claims=models.F("claims"))
+        take_write_lock(rows)
         yield
 
 
 def reads_are_fresh(connection) -> bool:
     """Whether each statement sees the newest committed rows.
 
-    False inside a transaction that reads from one snapshot.
+    False inside a transaction that reads from one snapshot. On SQLite that is any, but one
+    that has the write lock has the newest.
     """
-    if not connection.in_atomic_block:
+    if connection.vendor == "sqlite" or not in_transaction(connection):
         return True
-    if connection.vendor == "sqlite":
-        return False
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SHOW transaction_isolation")
@@ -85,10 +132,3 @@ def reads_are_fresh(connection) -> bool:
 def locking_read_is_fresh(connection) -> bool:
     """Whether a locking read sees the newest committed rows even inside a snapshot (InnoDB)."""
     return connection.vendor == "mysql"
-
-
-def first_inserted_id(connection) -> int:
-    """Return the first id that this connection's last multi-row INSERT made (MySQL only)."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT LAST_INSERT_ID()")
-        return cursor.fetchone()[0]

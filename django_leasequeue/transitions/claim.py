@@ -127,7 +127,8 @@ def _take_due(rows, lane, limit: int, marks: dict) -> int:
 
 def _lost(rows, selection: Selection):
     past = rows.filter(status=Status.RUNNING, processing_until__lte=db.DatabaseNow())
-    return past.filter(_chosen(selection)).order_by("processing_until", "id")
+    chosen = db.unindexed(_chosen(selection), using=rows.db)
+    return past.filter(chosen).order_by("processing_until", "id")
 
 
 def _take_lost(rows, lost, token: UUID, worker: str) -> int:
