@@ -1,0 +1,272 @@
+"""Query plans: every statement of a busy day goes through its index and touches few rows.
+
+The statements are caught on their way to the database, so that they are those that are
+really sent. A table of tens of thousands of rows is made once for the module.
+"""
+
+import uuid
+
+import pytest
+from django.conf import settings
+from django.db import connections
+
+from django_leasequeue import db
+from django_leasequeue.dedup import Dedup
+from django_leasequeue.models import Job
+from django_leasequeue.outcomes import Failed, Succeeded
+from tests.backlog import analyze, multiply
+from tests.factories import JobFactory
+from tests.plans import PRIMARY, watched
+from tests.road import claim
+from tests.scratch import scratch_database
+from tests.tasks import add
+
+pytestmark = pytest.mark.django_db(databases=["default", "other"])
+
+QUEUES = [f"q{number}" for number in range(8)]
+# Of each queue with two priorities, and two queues with one more lane.
+LANES = 2 * len(QUEUES) + 2
+LIMIT = 5
+# What a statement may look at: a few index entries and rows for each lane and each job. The
+# table has some 28,000 rows.
+FEW = 400
+# SQLite has counted nothing in most projects, since nobody tells it to.
+COUNTED = [True, False] if settings.DATABASE == "sqlite" else [True]
+
+
+@pytest.fixture(scope="module", autouse=True, params=COUNTED, ids=str)
+def backlog(request, django_db_setup, django_db_blocker):
+    """Make `other` a busy day's table: rows in every state, and two kinds in the way."""
+    with django_db_blocker.unblock(), scratch_database("other") as alias:
+        for queue in QUEUES:
+            for count, traits in [
+                (1000, {"succeeded": True}),
+                (200, {"failed": True, "keyed": True}),
+                (100, {"cancelled": True}),
+                (150, {}),
+                (100, {"keyed": True, "priority": 5}),
+                (8, {"leased": True}),
+                (4, {"expired": True}),
+            ]:
+                multiply(
+                    JobFactory(using=alias, queue=queue, **traits), count, using=alias
+                )
+        # Before all others of its queue, were it due; and before all, were it asked for.
+        delayed = JobFactory(using=alias, queue="q0", priority=50, scheduled=True)
+        foreign = JobFactory(using=alias, queue="nobody's", priority=100)
+        multiply(delayed, 9000, using=alias)
+        multiply(foreign, 5000, using=alias)
+        if request.param:
+            analyze(alias)
+        yield
+
+
+def held(token, using, count=LIMIT):
+    return [
+        JobFactory(using=using, queue="q1", leased=True, processing_token=token)
+        for _ in range(count)
+    ]
+
+
+def claimed(using):
+    """Return LIMIT jobs as a claim returns them."""
+    if using == "default":
+        JobFactory.create_batch(LIMIT, queue="q1", using=using)
+    jobs = claim(LIMIT, "q1", using=using, expired=False)
+    assert len(jobs) == LIMIT
+    return jobs
+
+
+def assert_cheap(seen, using="other"):
+    """Nothing is read from end to end. A table of a few rows may be."""
+    for statement in seen:
+        assert using == "default" or not statement.scans, statement
+        assert statement.touched <= FEW, statement
+
+
+def assert_written_by_key(seen):
+    """On InnoDB the way to a row decides in which order its locks are taken."""
+    ways = set().union(*(statement.indexes for statement in seen if statement.locks))
+    assert ways or connections["other"].vendor == "postgresql", seen
+    if connections["other"].vendor == "mysql":
+        assert ways == {PRIMARY}, seen
+
+
+# --- Claim
+
+
+@pytest.mark.parametrize(
+    "queues, exclude, first",
+    [
+        ("q1", "", ["q1"]),
+        ("q0", "", ["q0"]),
+        ("q3,q1,q0", "", ["q3"]),
+        ("q3,*", "nobody's", ["q3"]),
+        ("*", "nobody's", QUEUES),
+        ("*", "", ["nobody's"]),
+    ],
+)
+def test_158_claim(queues, exclude, first):
+    """Each form of a claim reads its lane from the head: no sort, no scan, no backlog.
+
+    Cases 157 and 158: finished rows, delayed jobs of higher priority and ready ones in a
+    queue that nobody takes cost nothing.
+    """
+    with watched("other") as seen:
+        jobs = claim(LIMIT, queues, exclude, using="other", expired=False)
+    assert len(jobs) == LIMIT
+    assert {job.queue for job in jobs} <= set(first)
+    assert_cheap(seen)
+    for statement in seen:
+        if statement.picks:
+            assert not statement.sorts, statement
+            assert statement.indexes <= {"leasequeue_claim", PRIMARY}, statement
+            assert "leasequeue_claim" in statement.indexes, statement
+    writes = [statement for statement in seen if statement.sql.startswith("UPDATE")]
+    assert all(PRIMARY in statement.indexes for statement in writes), seen
+
+
+def test_claim_that_finds_nothing():
+    """A worker whose queue is empty asks for lanes and lost leases, and no more."""
+    with watched("other") as seen:
+        assert claim(LIMIT, "empty", using="other") == []
+    assert_cheap(seen)
+    assert not any(statement.locks for statement in seen), seen
+
+
+def test_lanes_cost_what_they_are():
+    """Finding the lanes takes a few looks a lane, however many jobs wait in each."""
+    with watched("other") as seen:
+        lanes = db.lanes(Job._meta.db_table, "other")
+    [statement] = seen
+    assert len(lanes) == LANES
+    assert statement.indexes == {"leasequeue_claim"}, statement
+    assert statement.touched <= 20 * LANES, statement
+
+
+@pytest.mark.parametrize("queues, exclude", [("*", ""), ("q1,q2", ""), ("*", "q0,q1")])
+def test_claim_of_lost_jobs(queues, exclude):
+    """Leases that are past are found through their own index, oldest first."""
+    with watched("other") as seen:
+        jobs = claim(LIMIT, queues, exclude, using="other")
+    assert [job.recoveries for job in jobs] == [1] * LIMIT
+    looks = [
+        s for s in seen if s.picks and 'processing_until" <=' in s.sql.replace("`", '"')
+    ]
+    assert looks
+    for statement in looks:
+        assert statement.indexes == {"leasequeue_lease"}, statement
+        assert not statement.sorts, statement
+    assert_cheap(seen)
+
+
+# --- What a worker writes
+
+
+@pytest.mark.parametrize("using", ["default", "other"])
+def test_renew(using):
+    """A token finds its jobs through its index; they are locked and written by key.
+
+    In a table of a few rows, too, where any other way looks as cheap to the database.
+    """
+    token = uuid.uuid4()
+    held(token, using)
+    with watched(using) as seen:
+        assert len(Job.objects.using(using).renew(token).renewed) == LIMIT
+    assert_written_by_key(seen)
+    assert_cheap(seen, using)
+    if using == "other":
+        assert seen[0].indexes == {"leasequeue_token"}
+
+
+@pytest.mark.parametrize("death", [None, "killed by SIGKILL"])
+@pytest.mark.parametrize("using", ["default", "other"])
+def test_release(using, death):
+    token = uuid.uuid4()
+    held(token, using)
+    with watched(using) as seen:
+        assert len(Job.objects.using(using).release(token, death=death)) == LIMIT
+    assert_written_by_key(seen)
+    assert_cheap(seen, using)
+    if using == "other":
+        assert seen[0].indexes == {"leasequeue_token"}
+
+
+@pytest.mark.parametrize("using", ["default", "other"])
+def test_settle(using):
+    """Outcomes are locked and written by primary key, one alone or several alike."""
+    jobs = claimed(using)
+    error = {"exception_class": "builtins.ValueError"}
+    outcomes = [Succeeded("null")] * (LIMIT - 1) + [Failed(error)]
+    with watched(using) as seen:
+        done = Job.objects.using(using).settle(list(zip(jobs, outcomes, strict=True)))
+    assert {settled.verdict.value for settled in done} == {"written"}
+    assert_written_by_key(seen)
+    assert_cheap(seen, using)
+
+
+@pytest.mark.parametrize("using", ["default", "other"])
+def test_settle_of_a_lost_job(using):
+    """Being told why costs no more than a look at the row."""
+    jobs = claimed(using)
+    Job.objects.using(using).filter(pk=jobs[0].id).update(processing_token=uuid.uuid4())
+    with watched(using) as seen:
+        done = Job.objects.using(using).settle([(job, Succeeded("1")) for job in jobs])
+    assert [settled.verdict.value for settled in done] == ["lost"] + ["written"] * 4
+    assert_written_by_key(seen)
+    assert_cheap(seen, using)
+
+
+@pytest.mark.parametrize("using", ["default", "other"])
+def test_claim_writes_by_key(using):
+    """What a claim has locked in order it changes by key."""
+    if using == "default":
+        JobFactory.create_batch(LIMIT, queue="q1")
+    with watched(using) as seen:
+        assert len(claim(LIMIT, "q1", using=using, expired=False)) == LIMIT
+    writes = [statement for statement in seen if statement.sql.startswith("UPDATE")]
+    if connections[using].features.has_select_for_update:
+        assert_written_by_key(writes)
+
+
+@pytest.mark.parametrize("using", ["default", "other"])
+def test_cancel(using):
+    jobs = [JobFactory(using=using, queue="q1") for _ in range(LIMIT)]
+    jobs += [JobFactory(using=using, queue="q1", leased=True) for _ in range(LIMIT)]
+    with watched(using) as seen:
+        done = Job.objects.using(using).filter(pk__in=[job.pk for job in jobs]).cancel()
+    assert len(done.cancelled) == LIMIT
+    assert_written_by_key(seen)
+    assert_cheap(seen, using)
+
+
+# --- Dispatch
+
+
+def test_dispatch_looks_up_its_id():
+    """The holder of a dedup id is found through the unique index, and written by key."""
+    holder = JobFactory(
+        using="other", queue="q1", dedup_id="mine", dedup_hold="finished"
+    )
+    with watched("other") as seen:
+        for _ in range(2):
+            job, _ = Job.objects.using("other").dispatch(
+                add, (1, 2), queue="q1", dedup=Dedup("mine", replace=True)
+            )
+    assert job.pk == holder.pk
+    assert seen[0].indexes == {"leasequeue_dedup"}, seen
+    assert_written_by_key(seen)
+    assert_cheap(seen)
+
+
+def test_dispatch_many_looks_up_its_ids():
+    """A batch asks for its ids in one look, and for nothing else of the table."""
+    spec = add.using(queue="q1", dedup="mine").spec(1, 2)
+    JobFactory(using="other", queue="q1", dedup_id="mine", dedup_hold="finished")
+    specs = [add.using(queue="q1", dedup=f"new-{n}").spec(1, 2) for n in range(LIMIT)]
+    with watched("other") as seen:
+        done = Job.objects.using("other").dispatch_many([spec, *specs])
+    assert [outcome for _, outcome in done] == ["skipped"] + ["added"] * LIMIT
+    assert any(statement.indexes == {"leasequeue_dedup"} for statement in seen), seen
+    assert_written_by_key(seen)
+    assert_cheap(seen)
