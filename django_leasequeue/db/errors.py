@@ -10,8 +10,11 @@ from django_leasequeue import clock
 # Deadlock victim, lock wait ended, row changed under the snapshot (MariaDB 10.6.18 and later
 # with innodb_snapshot_isolation), and the same told at COMMIT by Galera.
 _MYSQL_PASSING = {1213, 1205, 1020}
+# The wait for a lock ended, or NOWAIT found it taken: only the statement was rolled back.
+_MYSQL_LOCK_WAIT = {1205, 3572}
 # serialization_failure, deadlock_detected, lock_not_available
 _POSTGRES_PASSING = {"40001", "40P01", "55P03"}
+_POSTGRES_LOCK_WAIT = "55P03"
 # Server gone, lost connection while reading, connection refused, server shutting down,
 # killed by an administrator, idle too long (MySQL 8 and MariaDB).
 _MYSQL_LOST = {2002, 2003, 2006, 2013, 2055, 1053, 1927, 4031}
@@ -32,6 +35,20 @@ def is_passing_trouble(error: BaseException, connection) -> bool:
     return isinstance(error, OperationalError) and any(
         word in str(error) for word in ("locked", "busy")
     )
+
+
+def is_lock_wait(error: BaseException, connection) -> bool:
+    """Whether a statement gave up waiting for a lock; the transaction it was in goes on."""
+    if connection.vendor == "mysql":
+        return _mysql_number(error) in _MYSQL_LOCK_WAIT
+    if connection.vendor == "postgresql":
+        return getattr(error.__cause__, "sqlstate", None) == _POSTGRES_LOCK_WAIT
+    return False
+
+
+def in_transaction(connection) -> bool:
+    """Whether statements belong to somebody's transaction: atomic(), or autocommit turned off."""
+    return connection.in_atomic_block or not connection.get_autocommit()
 
 
 def is_connection_lost(error: BaseException, connection) -> bool:
@@ -68,6 +85,16 @@ def is_violation(
     return str(error) == f"UNIQUE constraint failed: {columns}"
 
 
+def is_sequence_behind(error: BaseException, model) -> bool:
+    """Whether an id that the database gave out itself was taken already (PostgreSQL).
+
+    So it is after a restore that filled the table and left the sequence where it was.
+    """
+    diagnosis = getattr(error.__cause__, "diag", None)
+    name = getattr(diagnosis, "constraint_name", None)
+    return name is not None and name == f"{model._meta.db_table}_pkey"
+
+
 def _mysql_number(error):
     args = getattr(error, "args", ())
     return args[0] if args and isinstance(args[0], int) else None
@@ -89,7 +116,7 @@ def rerun(function, *, using: str, seconds: float, again=is_passing_trouble):
         try:
             return function()
         except Error as error:
-            if connection.in_atomic_block or not again(error, connection):
+            if not again(error, connection) or in_transaction(connection):
                 raise
             # Jitter keeps the same two rivals from meeting again in step.
             wait = random.uniform(pause / 2, pause)

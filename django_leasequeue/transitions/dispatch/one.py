@@ -1,4 +1,4 @@
-"""One dispatch: look up the owner unlocked, lock it by primary key, else insert.
+"""One dispatch: look up the owner unlocked, lock it by primary key, re-check, act; else insert.
 
 The unique constraint decides between rivals; whoever loses runs again and finds the winner.
 The lock goes by primary key because a worker's writes lock row, then index entry, and a
@@ -8,20 +8,15 @@ InnoDB.
 
 from functools import partial
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
-from django_leasequeue import clock, db
+from django_leasequeue import db
 from django_leasequeue.dedup import DispatchOutcome
-from django_leasequeue.exceptions import DispatchConflict
 from django_leasequeue.specs import Prepared
-from django_leasequeue.states import Status
+from django_leasequeue.transitions.dispatch import answers
 from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.dispatch.insert import insert
-
-# Seconds for which a dispatch outside a transaction runs again. A lost race is decided
-# within milliseconds; this bounds a storm of rivals, below the 30 s that web servers give
-# a request by default.
-PATIENCE = 20.0
+from django_leasequeue.transitions.dispatch.passes import Patience, until_decided
 
 
 def dispatch(rows, wanted: Prepared):
@@ -32,70 +27,68 @@ def dispatch(rows, wanted: Prepared):
     """
     if wanted.dedup is None:
         return insert(rows, wanted), DispatchOutcome.ADDED
-    deadline = clock.now() + PATIENCE
-    hidden = False
-    while True:
-        try:
-            decided = db.rerun(
-                partial(_decide, rows, wanted, hidden),
-                using=rows.db,
-                seconds=deadline - clock.now(),
-            )
-        except IntegrityError as error:
-            if not db.is_violation(error, owners.dedup_constraint(rows), rows.model):
-                raise
-            hidden = owners.winner_is_hidden(rows, wanted, hidden)
-            decided = None
-        if decided is not None:
-            return decided
-        if clock.now() > deadline:
-            raise DispatchConflict(
-                wanted.rules.id,
-                wanted.values["queue"],
-                f"other dispatches of it came first, again and again, for {PATIENCE:g} seconds",
-            )
+    if db.in_transaction(transaction.get_connection(rows.db)):
+        return until_decided(partial(_pass_inside, rows, wanted), rows, [wanted])
+    return until_decided(partial(_pass_alone, rows, wanted), rows, [wanted])
 
 
-def _decide(rows, wanted: Prepared, hidden: bool):
-    """Make one pass; None means that the owner changed meanwhile and another pass is due."""
-    connection = transaction.get_connection(rows.db)
-    owner = _find(rows, wanted, hidden)
-    if owner is not None and owners.holds(owner):
+def _pass_alone(rows, wanted: Prepared, patience: Patience, hidden: bool):
+    """Decide in autocommit mode, by as few statements as the case takes."""
+    owner = owners.find(rows, wanted)
+    if owner is None:
+        return insert(rows, wanted, patience.left), DispatchOutcome.ADDED
+    if owners.holds(owner):
         owners.check_task(owner, wanted)
-        if not connection.in_atomic_block:
-            outcome = owners.answer(rows, owner, wanted)
-            return outcome and (owner, outcome)
-        if _may_stay_unlocked(owner, wanted) and db.reads_are_fresh(connection):
-            return owner, owners.answer_later(rows, owner, wanted)
-    elif owner is None and not connection.in_atomic_block:
-        return insert(rows, wanted), DispatchOutcome.ADDED
-    # A savepoint in the caller's transaction, so that a lost insert does not spoil it.
-    with transaction.atomic(using=rows.db):
-        return _decide_locked(rows, owner, wanted)
+        answer = answers.answer_to(wanted, owner)
+        done = answers.write(rows, owner, answer, patience.left)
+        return (owner, answer.outcome) if done else None
+    with db.bounded_transaction(rows.db, patience.left):
+        db.take_write_lock(rows)
+        return _decide_unchanged(rows, wanted, owner)
 
 
-def _decide_locked(rows, owner, wanted: Prepared):
-    if owner is not None:
-        owner = next(
-            iter(db.wait_for(owners.with_window(rows.filter(pk=owner.pk)))), None
-        )
+def _pass_inside(rows, wanted: Prepared, patience: Patience, hidden: bool):
+    """Decide inside the caller's transaction, which a failed pass must leave usable."""
+    connection = transaction.get_connection(rows.db)
+    db.take_write_lock(rows)
+    owner = None if hidden else owners.find(rows, wanted)
+    fresh = owner is not None and db.reads_are_fresh(connection)
+    if fresh and owners.holds(owner):
+        owners.check_task(owner, wanted)
+        answer = answers.answer_to(wanted, owner)
+        # Without an atomic block nobody would hear of the commit.
+        if connection.in_atomic_block and answers.can_wait_for_commit(answer, owner):
+            answers.write_on_commit(rows, owner, answer)
+            return owner, answer.outcome
+    with db.bounded_transaction(rows.db, patience.left):
+        if hidden:
+            owner = owners.find(rows, wanted, locking=True)
+        if owner is None:
+            return insert(rows, wanted), DispatchOutcome.ADDED
+        if fresh:
+            return _decide_unchanged(rows, wanted, owner)
+        # What the snapshot shows may be long past; what is locked is true.
+        locked = db.wait_for(owners.with_window(rows.filter(pk=owner.pk)))
+        return _decide_locked(rows, wanted, *locked)
+
+
+def _decide_unchanged(rows, wanted: Prepared, owner):
+    locked = db.wait_for_unchanged(
+        owners.with_window(rows), [owner.pk], owners.unchanged(owner)
+    )
+    if not locked:
+        # So that no lock stays on a row that may be a worker's by now.
+        transaction.set_rollback(True, using=rows.db)
+        return None
+    return _decide_locked(rows, wanted, *locked)
+
+
+def _decide_locked(rows, wanted: Prepared, owner=None):
     if owner is not None and owner.dedup_id == wanted.rules.id:
         if owners.holds(owner):
             owners.check_task(owner, wanted)
-            outcome = owners.answer(rows, owner, wanted)
-            return outcome and (owner, outcome)
-        owners.release_id(rows, owner)
+            answer = answers.answer_to(wanted, owner)
+            answers.write_locked(rows, owner, answer)
+            return owner, answer.outcome
+        owners.release_ids(rows, [owner.pk])
     return insert(rows, wanted), DispatchOutcome.ADDED
-
-
-def _find(rows, wanted: Prepared, hidden: bool):
-    mine = rows.filter(queue=wanted.values["queue"], dedup_id=wanted.rules.id)
-    found = owners.with_window(mine).order_by()
-    return next(iter(found.select_for_update() if hidden else found), None)
-
-
-def _may_stay_unlocked(owner, wanted: Prepared) -> bool:
-    # A slow web request must not hold up the worker that runs the job.
-    return owner.status == Status.RUNNING and (
-        owners.only_skips(owner, wanted) or owners.only_extends_running(owner, wanted)
-    )

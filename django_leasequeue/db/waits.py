@@ -1,0 +1,115 @@
+"""How long a statement waits for somebody's lock.
+
+PostgreSQL waits for ever unless told otherwise, and a rival that never commits would hold up
+its rivals for good. Telling it costs no statement of its own: what is set inside a statement
+in autocommit mode ends with it, and in somebody's transaction the setting rides on the
+savepoint and its release. MySQL and MariaDB wait for innodb_lock_wait_timeout (50 s unless
+set), SQLite for the connection's timeout (5 s unless set).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import models, transaction
+
+from django_leasequeue.db.errors import in_transaction
+from django_leasequeue.db.instants import DatabaseNow
+
+# A shorter lock_timeout that the project has set stays as it is.
+_SET_TIMEOUT = """
+SET_CONFIG('lock_timeout', CASE
+    WHEN CURRENT_SETTING('lock_timeout')::interval BETWEEN '1 ms' AND '{ms} ms'
+    THEN CURRENT_SETTING('lock_timeout') ELSE '{ms}' END, TRUE)
+"""
+
+
+def _set_timeout(seconds: float) -> str:
+    return _SET_TIMEOUT.format(ms=max(1, int(seconds * 1000)))
+
+
+class PatientNow(DatabaseNow):
+    """DatabaseNow, in a statement that waits at most `patience` seconds for a lock.
+
+    The bound is PostgreSQL's alone, and lasts until the transaction ends.
+    """
+
+    def __init__(self, patience: float):
+        self.patience = patience
+        super().__init__()
+
+    def as_postgresql(self, compiler, connection, **options):
+        now, params = super().as_postgresql(compiler, connection, **options)
+        bound = _set_timeout(self.patience)
+        return f"(CASE WHEN {bound} IS NOT NULL THEN {now} END)", params
+
+
+class _BoundIsSet(models.Func):
+    """A condition that is always met and sets the bound before its row is locked."""
+
+    arity = 0
+    conditional = True
+
+    def __init__(self, patience: float):
+        self.patience = patience
+        super().__init__(output_field=models.BooleanField())
+
+    def as_sql(self, *_, **__):
+        return f"({_set_timeout(self.patience)} IS NOT NULL)", []
+
+
+def waiting_at_most(rows, seconds: float):
+    """Return the rows, for an update outside a transaction that waits that long at the most."""
+    if transaction.get_connection(rows.db).vendor != "postgresql":
+        return rows
+    return rows.filter(_BoundIsSet(seconds))
+
+
+@contextmanager
+def bounded_transaction(using: str, seconds: float) -> Iterator[None]:
+    """An atomic block in which each statement waits at most `seconds` for a lock.
+
+    In somebody's transaction it is a savepoint, after which the bound is what it was.
+    """
+    connection = transaction.get_connection(using)
+    if connection.vendor != "postgresql":
+        with transaction.atomic(using=using):
+            yield
+    elif in_transaction(connection):
+        rider = _Rider(seconds)
+        with connection.execute_wrapper(rider), transaction.atomic(using=using):
+            yield
+    else:
+        with transaction.atomic(using=using), connection.cursor() as cursor:
+            cursor.execute(f"SELECT {_set_timeout(seconds)}")
+            yield
+
+
+class _Rider:
+    """Sets the bound along with the first savepoint, and takes it back with its release.
+
+    A rollback to the savepoint takes it back by itself.
+    """
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self.release: str | None = None
+        self.former = ""
+
+    def __call__(self, execute, sql, params, many, context):
+        if self.release is None and sql.startswith("SAVEPOINT "):
+            self.release = f"RELEASE {sql}"
+            # No parameters, so that the driver sends both statements in one go.
+            done = execute(
+                f"{sql}; SELECT CURRENT_SETTING('lock_timeout'), "
+                f"{_set_timeout(self.seconds)}",
+                None,
+                many,
+                context,
+            )
+            cursor = context["cursor"]
+            cursor.nextset()
+            self.former = cursor.fetchone()[0]
+            return done
+        if sql == self.release:
+            sql = f"{sql}; SET LOCAL lock_timeout = '{self.former}'"
+        return execute(sql, params, many, context)
