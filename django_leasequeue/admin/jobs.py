@@ -1,0 +1,139 @@
+"""Jobs in the admin: a list that stays quick, and a page with everything."""
+
+from django.contrib import admin
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
+
+from django_leasequeue.admin import search, shown
+from django_leasequeue.admin.entries import show_errors
+from django_leasequeue.admin.filters import QueueFilter
+from django_leasequeue.admin.listing import LookOnlyAdmin
+from django_leasequeue.models import Job
+
+STATE = shown.column(Job, "status", shown.badge)
+TASK = shown.column(Job, "task", shown.short)
+DEDUP = shown.column(Job, "dedup_id", shown.short)
+ERRORS = shown.column(Job, "errors", show_errors)
+
+
+def _times(*names):
+    return tuple(shown.column(Job, name, shown.local_time) for name in names)
+
+
+def _values(*names):
+    return tuple(shown.column(Job, name, shown.pretty) for name in names)
+
+
+class JobAdmin(LookOnlyAdmin):
+    """Jobs to look at. They are made by dispatches, and changed by workers."""
+
+    list_display = (
+        "id",
+        STATE,
+        TASK,
+        "queue",
+        DEDUP,
+        "priority",
+        "age",
+        "attempts_made",
+    )
+    listed_fields = (
+        "status",
+        "task",
+        "queue",
+        "dedup_id",
+        "priority",
+        "created_at",
+        "attempts",
+        "max_attempts",
+    )
+    list_display_links = ("id", TASK)
+    list_filter = ("status", QueueFilter)
+    # By any other column the whole table would be sorted.
+    sortable_by = ("id", "age")
+    search_fields = ("id",)  # for the box to be there; `search` decides what is found
+    search_help_text = format_lazy(
+        _(
+            "An id or a whole dedup id; or, among the newest {count} jobs, a part of a "
+            "task, group or dedup id."
+        ),
+        count=f"{search.NEWEST:,}",
+    )
+
+    fieldsets = (
+        (None, {"fields": (STATE, "task", "queue", "priority", "group")}),
+        (
+            _("Times"),
+            {
+                "fields": _times(
+                    "created_at",
+                    "run_at",
+                    "started_at",
+                    "last_attempted_at",
+                    "finished_at",
+                    "cancel_requested_at",
+                )
+            },
+        ),
+        (
+            _("Arguments"),
+            {"fields": _values("args", "kwargs", "next_args", "next_kwargs", "meta")},
+        ),
+        (
+            _("Outcome"),
+            {"fields": (*_values("result", "progress"), ERRORS)},
+        ),
+        (_("Attempts"), {"fields": ("attempts_made", "recoveries", "round", "claims")}),
+        (
+            _("Lease"),
+            {
+                "fields": (
+                    "worker",
+                    *_times("processing_until"),
+                    "processing_token",
+                    "last_token",
+                    "worker_ids",
+                )
+            },
+        ),
+        (
+            _("Dedup"),
+            {
+                "fields": (
+                    "dedup_id",
+                    "released_dedup_id",
+                    "dedup_hold",
+                    "dedup_ttl",
+                    *_times("dedup_until"),
+                    "rerun",
+                    "suppressed",
+                    *_times("last_suppressed_at"),
+                )
+            },
+        ),
+        (
+            _("Concurrency and schedule"),
+            {
+                "fields": (
+                    "concurrency_key",
+                    "blocked",
+                    "schedule",
+                    *_times("tick"),
+                )
+            },
+        ),
+    )
+
+    def get_search_results(self, request, queryset, search_term):
+        """See ModelAdmin."""
+        return search.matching(queryset, search_term), False
+
+    @admin.display(description=_("age"), ordering="-id")
+    def age(self, job):
+        """How long ago the job was dispatched, by the database's clock."""
+        return shown.age(job.created_at, job.read_at)
+
+    @admin.display(description=_("attempts"))
+    def attempts_made(self, job):
+        """How many there were, of how many there may be."""
+        return f"{job.attempts} / {job.max_attempts}"

@@ -1,0 +1,65 @@
+"""What the tests of the admin look at, and how."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from django_leasequeue.db import DatabaseNow
+from django_leasequeue.models import Worker
+
+JOBS = "/admin/leasequeue/job/"
+WORKERS = "/admin/leasequeue/worker/"
+NOON = datetime(2026, 7, 1, 12, 0, 7, tzinfo=UTC)
+
+
+def make_worker(**values):
+    return Worker.objects.create(
+        **{
+            "name": "host:7:abc",
+            "host": "host",
+            "pid": 7,
+            "queues": ["mail", "*"],
+            "tasks": ["tests.tasks.add"],
+            "versions": {"python": "3.13"},
+            "started_at": DatabaseNow(-timedelta(hours=2)),
+            "last_seen_at": DatabaseNow(-timedelta(seconds=3)),
+            **values,
+        }
+    )
+
+
+def page(client, url, status=200):
+    response = client.get(url)
+    assert response.status_code == status, response
+    return response.content.decode()
+
+
+def page_of(client, job):
+    return page(client, f"{JOBS}{job.pk}/change/")
+
+
+def listed(client, query=""):
+    """Return the ids of the listed jobs, in order."""
+    return [job.pk for job in client.get(JOBS + query).context["cl"].result_list]
+
+
+def found(client, text):
+    return client.get(JOBS, {"q": text}).context["cl"].result_list
+
+
+def line_of(html, name):
+    """Return the text of a field of a page."""
+    match = re.search(
+        rf'field-{name}">.*?<div class="readonly">(.*?)</div>\s*</div>', html, re.S
+    )
+    return " ".join(re.sub(r"<[^>]+>", " ", match[1]).split())
+
+
+def statements(client, url):
+    """Return what a page asks the database, once content types are cached."""
+    page(client, url)
+    with CaptureQueriesContext(connection) as captured:
+        page(client, url)
+    return [query["sql"] for query in captured]

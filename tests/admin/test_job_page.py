@@ -1,0 +1,179 @@
+"""The page of a job: everything, whatever the row holds."""
+
+from datetime import UTC, datetime, timedelta
+from unittest import mock
+
+import pytest
+from django.db import models
+from django.db.models import Value
+from django.utils import timezone
+
+from django_leasequeue.admin import JobAdmin, WorkerAdmin, shown
+from django_leasequeue.models import Job, Worker
+from tests.admin.looking import JOBS, NOON, line_of, listed, page, page_of, statements
+from tests.factories import JobFactory
+
+
+@pytest.mark.parametrize(("model", "shows"), [(Job, JobAdmin), (Worker, WorkerAdmin)])
+def test_page_has_every_column(model, shows):
+    """A new column has to find its place on the page."""
+    names = set()
+    for _, options in shows.fieldsets:
+        names |= {getattr(name, "__name__", name) for name in options["fields"]}
+    names = names - {"attempts_made"} | {"id"}
+    if model is Job:
+        names |= {"attempts", "max_attempts"}
+    assert names == {field.name for field in model._meta.get_fields()}
+
+
+def test_page(admin_client):
+    """Values as people read them: states by name, JSON over lines with its characters."""
+    job = JobFactory(
+        failed=True,
+        args=["Zoë", {"deep": [1, None, 1e22]}],
+        result={"ok": True},
+        meta={"tenant": 7},
+        dedup_ttl=timedelta(minutes=5),
+    )
+    # Of the session, the user and the job.
+    assert len(statements(admin_client, f"{JOBS}{job.pk}/change/")) == 3
+    html = page_of(admin_client, job)
+    assert line_of(html, "status") == "Failed"
+    assert (
+        line_of(html, "args")
+        == "[ &quot;Zoë&quot;, { &quot;deep&quot;: [ 1, null, 1e+22 ] } ]"
+    )
+    assert line_of(html, "result") == "{ &quot;ok&quot;: true }"
+    assert line_of(html, "meta") == "{ &quot;tenant&quot;: 7 }"
+    assert line_of(html, "next_args") == line_of(html, "progress") == "-"
+    assert line_of(html, "dedup_ttl") == "0:05:00"
+    assert line_of(html, "errors").startswith(
+        "builtins.ValueError as asked 2026-01-01 23:34:05 NST · attempt 1 · another"
+    )
+    assert "<summary>" not in html  # no traceback, nothing to unfold
+    assert "Save" not in html
+
+
+def test_errors_are_shown_newest_first_with_tracebacks(admin_client):
+    """Each entry with what it holds, its traceback to unfold."""
+    entry = {"exception_class": "A", "message": "first", "traceback": "line 1\nline 2"}
+    lost = {"exception_class": "B", "message": "second", "times": 3, "round": 2}
+    html = page_of(admin_client, JobFactory(errors=[entry, lost]))
+    text = line_of(html, "errors")
+    assert text == (
+        "B second 3 times in a row { &quot;round&quot;: 2 } A first Traceback line 1 line 2"
+    )
+    assert "<pre>line 1\nline 2</pre>" in html
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        {"not": "a list"},
+        "text",
+        7,
+        [None, 7, "text", ["list"], {}],
+        [{"at": "not a time", "message": ["x"], "attempt": {"a": 1}, "worker": 7}],
+        [{"at": "2026-01-02T03:04:05", "traceback": None}],
+        [{"exception_class": "A", "message": "\ud800 half", "traceback": "\ud800"}],
+    ],
+)
+def test_errors_that_nobody_of_ours_wrote(admin_client, errors):
+    """Case 174: shown as they are, since only a page that renders can be acted on."""
+    job = JobFactory(errors=errors)
+    assert line_of(page_of(admin_client, job), "errors")
+
+
+@pytest.mark.parametrize(
+    "broken", ["{broken", "", "nan", "[" * 50_000, "x" * 1_000_000]
+)
+def test_broken_json_is_shown_as_text(admin_client, broken):
+    """Case 174: a row that no worker can run is listed and shown all the same."""
+    job = JobFactory()
+    names = [
+        "args",
+        "kwargs",
+        "next_args",
+        "next_kwargs",
+        "result",
+        "errors",
+        "progress",
+    ]
+    text = Value(broken, output_field=models.TextField())
+    Job.objects.filter(pk=job.pk).update(**dict.fromkeys(names, text))
+    html = page_of(admin_client, job)
+    for name in names:
+        expected = f"This is no JSON: {broken[:40]}".rstrip()
+        assert line_of(html, name).startswith(expected)
+    assert len(html) < 1_500_000
+    assert listed(admin_client) == [job.pk]
+
+
+def test_values_too_long_or_too_odd_for_a_page(admin_client):
+    """Long JSON is cut with a mark; escapes that no page can be encoded with are replaced."""
+    job = JobFactory(args=["x" * 900_000], result="\ud800")
+    html = page_of(admin_client, job)
+    assert "characters cut) …" in html
+    assert len(html) < 300_000
+    assert line_of(html, "result") == "&quot;\ufffd&quot;"
+
+
+def test_task_and_status_that_this_release_does_not_know(admin_client):
+    """Cases 174 and 186: a newer release's rows, or a removed function's, render."""
+    job = JobFactory(task="shop.gone")
+    assert line_of(page_of(admin_client, job), "task") == "shop.gone"
+    assert shown.badge("paused<b>") == (
+        '<span class="leasequeue-status leasequeue-unknown">paused&lt;b&gt;</span>'
+    )
+    job.status, job.read_at = "paused", NOON
+    with mock.patch.object(JobAdmin, "get_object", return_value=job):
+        assert line_of(page_of(admin_client, job), "status") == "paused"
+
+
+@pytest.mark.parametrize("id", ["0", "abc", "9" * 30, "7" * 5_000, "_27", "1_00"])
+def test_job_that_does_not_exist(admin_client, id):
+    """Pruned, or an address nobody linked to: back to the index, with a message."""
+    response = admin_client.get(f"{JOBS}{id}/change/")
+    assert (response.status_code, response.url) == (302, "/admin/")
+
+
+# --- Times
+
+
+@pytest.mark.parametrize("use_tz", [True, False])
+def test_times_are_local(admin_client, settings, use_tz):
+    """In TIME_ZONE, daylight saving included, with and without USE_TZ."""
+    settings.USE_TZ = use_tz
+    job = JobFactory(run_at=NOON, created_at=NOON)
+    html = page_of(admin_client, job)
+    assert line_of(html, "run_at") == "2026-07-01 09:30:07 NDT"
+    assert 'title="2026-07-01 09:30:07 NDT"' in page(admin_client, JOBS)
+
+
+def test_times_follow_the_activated_zone():
+    """A middleware may have chosen the user's own."""
+    with timezone.override("Asia/Kathmandu"):
+        assert shown.local_time(NOON) == "2026-07-01 17:45:07 +0545"
+
+
+def test_times_at_the_end_of_the_calendar():
+    """No zone may push an instant out of it."""
+    with timezone.override("Asia/Tokyo"):
+        last = datetime.max.replace(tzinfo=UTC)
+        assert shown.local_time(last).startswith("9999-12-31 23:59:59")
+
+
+@pytest.mark.parametrize(
+    ("past", "text"),
+    [
+        (timedelta(seconds=-5), "0 seconds"),
+        (timedelta(0), "0 seconds"),
+        (timedelta(seconds=1.9), "1 second"),
+        (timedelta(seconds=59), "59 seconds"),
+        (timedelta(seconds=60), "1\xa0minute"),
+        (timedelta(hours=30), "1\xa0day"),
+    ],
+)
+def test_age(past, text):
+    """One unit, seconds too; the database's clock may be behind itself after a failover."""
+    assert f">{text}</time>" in shown.age(NOON, NOON + past)
