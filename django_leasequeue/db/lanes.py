@@ -38,22 +38,23 @@ SELECT queue, priority, {due_in} FROM lanes
 """
 
 # The same for SQLite, which has no LATERAL and seeks by one bound at a time: the next larger
-# queue, then the next smaller priority.
+# queue, then the next smaller priority. It is told the index, since it has usually counted
+# nothing by which to choose one.
 _STEPWISE = """
 WITH RECURSIVE queues(queue) AS (
-    SELECT MIN(queue) FROM {table} WHERE {pending}
+    SELECT MIN(queue) FROM {claims} WHERE {pending}
     UNION ALL
-    SELECT (SELECT MIN(queue) FROM {table} WHERE {pending} AND queue > q.queue)
+    SELECT (SELECT MIN(queue) FROM {claims} WHERE {pending} AND queue > q.queue)
     FROM queues q WHERE q.queue IS NOT NULL
 ), lanes(queue, priority) AS (
-    SELECT q.queue, (SELECT MAX(priority) FROM {table} WHERE {pending} AND queue = q.queue)
+    SELECT q.queue, (SELECT MAX(priority) FROM {claims} WHERE {pending} AND queue = q.queue)
     FROM queues q WHERE q.queue IS NOT NULL
     UNION ALL
-    SELECT l.queue, (SELECT MAX(priority) FROM {table}
+    SELECT l.queue, (SELECT MAX(priority) FROM {claims}
                      WHERE {pending} AND queue = l.queue AND priority < l.priority)
     FROM lanes l WHERE l.priority IS NOT NULL
 ), heads(queue, priority, run_at) AS MATERIALIZED (
-    SELECT l.queue, l.priority, (SELECT MIN(run_at) FROM {table}
+    SELECT l.queue, l.priority, (SELECT MIN(run_at) FROM {claims}
         WHERE {pending} AND queue = l.queue AND priority = l.priority)
     FROM lanes l WHERE l.priority IS NOT NULL
 )
@@ -82,13 +83,13 @@ _DUE_IN = {
 def lanes(table: str, using: str) -> list[Lane]:
     """Return the lanes of the job table in no particular order."""
     connection = connections[using]
-    false = "FALSE" if connection.vendor == "postgresql" else "0"
     with connection.cursor() as cursor:
         cursor.execute(
             _STATEMENTS[connection.vendor].format(
                 table=connection.ops.quote_name(table),
+                claims=f"{connection.ops.quote_name(table)} INDEXED BY leasequeue_claim",
                 status=Status.PENDING.value,
-                pending=f"status = '{Status.PENDING.value}' AND blocked = {false}",
+                pending=f"status = '{Status.PENDING.value}' AND blocked = 0",
                 due_in=_DUE_IN[connection.vendor],
             )
         )

@@ -77,8 +77,10 @@ class Job(models.Model):
     last_suppressed_at = UTCDateTimeField(_("last suppressed at"), null=True)
 
     concurrency_key = ExactCharField(_("concurrency key"), max_length=255, null=True)
-    # Kept out of the claim index while no slot of its key is free.
-    blocked = models.BooleanField(_("blocked"), default=False)
+    # 1 while no slot of its key is free: kept out of the claim index. No boolean, since SQLite
+    # uses a partial index only where the query words its condition alike, and Django's words
+    # for a boolean changed between 6.0 and 6.1.
+    blocked = models.SmallIntegerField(_("blocked"), default=0)
     # The schedule that made it, and the tick it was made for.
     schedule = ExactCharField(_("schedule"), max_length=255, null=True)
     tick = UTCDateTimeField(_("tick"), null=True)
@@ -136,7 +138,7 @@ class Job(models.Model):
             # A claim reads one queue and priority from its head, see db.lanes.
             PartialIndex(
                 name="leasequeue_claim",
-                where={"status": Status.PENDING.value, "blocked": False},
+                where={"status": Status.PENDING.value, "blocked": 0},
                 fields=["queue", "priority", "run_at", "id"],
             ),
             # Leases that are past, oldest first.

@@ -114,7 +114,7 @@ def _claim(rows, selection, limit, token, worker, expired) -> Claim:
 
 def _take_due(rows, lane, limit: int, marks: dict) -> int:
     due = (
-        lane.filter(status=Status.PENDING, blocked=False, run_at__lte=db.DatabaseNow())
+        lane.filter(status=Status.PENDING, blocked=0, run_at__lte=db.DatabaseNow())
         .order_by("run_at", "id")
         .values_list("pk", flat=True)
     )[:limit]
