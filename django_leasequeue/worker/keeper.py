@@ -80,9 +80,10 @@ class Keeper(Generic[Held]):
 
     def _work(self) -> None:
         try:
+            self._turn()
             while not self._is_done():
-                self._turn()
                 self._wakeup.sleep(self._pause())
+                self._turn()
         finally:
             connections.close_all()
 

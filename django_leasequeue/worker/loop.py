@@ -37,7 +37,8 @@ class Loop:
         stop: Stop,
         wakeup: Wakeup,
     ) -> None:
-        self._options, self._leases, self._running = options, leases, running
+        self._options, self._worker = options, worker
+        self._leases, self._running = leases, running
         self._stop, self._wakeup, self._pace = stop, wakeup, Pace()
         self._left = options.max_jobs
         self._claimer = Claimer(options, worker, leases, wakeup)
@@ -48,6 +49,7 @@ class Loop:
         try:
             while not self._stop.asked and self._left != 0:
                 self._turn()
+            self._tell_end()
             self._wait()
             left = self._crew.abandon(give_back=not self._leases.gives_back)
             at_once = self._stop.level is Level.AT_ONCE
@@ -56,9 +58,9 @@ class Loop:
             close_idle()
         if left:
             logger.warning(
-                "%s running jobs did not end in time (%s) and are given back.",
-                left,
+                "Jobs that did not end in time (%s) and are given back: %s.",
                 self._stop.why,
+                left,
                 extra={"jobs": left},
             )
         return left
@@ -86,6 +88,14 @@ class Loop:
         if not busy and (claim.due_in is None or claim.due_in > 0):
             self._leases.idle()
         self._wakeup.sleep(self._pace.pause(claim.due_in, conf.poll_interval))
+
+    def _tell_end(self) -> None:
+        logger.info(
+            "Worker %s takes no more jobs: %s.",
+            self._worker,
+            self._stop.why or "it has had its share",
+            extra={"worker": self._worker},
+        )
 
     def _wait(self) -> None:
         """Wait for the jobs that run, as long as the stop allows."""

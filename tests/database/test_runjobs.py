@@ -1,0 +1,416 @@
+"""manage.py runjobs: its options, draining, and what jobs do to it."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+import threading
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connections
+from django.db.backends.signals import connection_created
+
+from django_leasequeue.models import Job
+from django_leasequeue.states import Status
+from django_leasequeue.worker import readiness
+from django_leasequeue.worker.inprocess import InProcess
+from django_leasequeue.worker.stop import Level
+from django_leasequeue.worker.tally import Tally
+from tests import tasks, worker_tasks
+from tests.factories import JobFactory
+from tests.helpers import eventually, in_thread, worker_environment
+from tests.models import Effect
+from tests.road import row
+from tests.scratch import scratch_database
+from tests.workers import SETTINGS, gate, options, statuses, with_worker_tasks
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def known():
+    with with_worker_tasks():
+        yield
+
+
+@pytest.fixture
+def drain(worker_process):
+    """Run `runjobs --drain` to its end; returns (exit code, output)."""
+
+    def run(*arguments, settings=None, **given):
+        settings = {**SETTINGS, **(settings or {})}
+        process = worker_process("--drain", *arguments, settings=settings, **given)
+        return process.wait(), process.output
+
+    return run
+
+
+def found_in(folder):
+    """Return the environment in which modules of a folder can be imported."""
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+
+
+def here(*arguments):
+    """Run the command in this process, and return what it printed."""
+    call_command("runjobs", "--in-process", "--threads=2", *arguments)
+
+
+# --- Options
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--processes=0"], "processes must be at least 1"),
+        (["--threads=0"], "threads must be at least 1"),
+        (["--max-jobs=0"], "max_jobs must be at least 1"),
+        (["--queues=a,a"], "named twice"),
+        (["--queues=a", "--exclude=a"], "Both taken and excluded"),
+        (["--in-process", "--reload"], "--reload starts child processes"),
+        (["--database=nowhere"], "invalid choice"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(arguments, message):
+    with pytest.raises(CommandError, match=message):
+        call_command("runjobs", *arguments)
+
+
+def test_without_a_settings_module_children_are_refused(monkeypatch):
+    monkeypatch.delenv("DJANGO_SETTINGS_MODULE")
+    with pytest.raises(CommandError, match="--in-process"):
+        call_command("runjobs", "--drain")
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+def test_188_a_database_without_our_tables_is_refused():
+    with (
+        scratch_database(migrated=False) as alias,
+        pytest.raises(CommandError, match=r"lacks 0001_initial.*migrate --database"),
+    ):
+        call_command("runjobs", f"--database={alias}")
+
+
+def test_097_a_database_that_does_not_answer_at_the_start_is_waited_for(
+    monkeypatch, caplog
+):
+    def refuse(connection):
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(readiness, "MigrationExecutor", refuse)
+    assert readiness.missing_migrations("default") == []
+    assert "does not answer yet" in caplog.text
+
+
+# --- Draining
+
+
+def test_a_drain_runs_what_is_due_and_leaves_the_rest(drain):
+    jobs = [tasks.add.dispatch(n, 1).job for n in range(20)]
+    delayed = tasks.add.using(delay=3600).dispatch(1, 1).job
+    code, output = drain("--processes=2", "--threads=2")
+    assert code == 0
+    assert [row(job)["result"] for job in jobs] == [n + 1 for n in range(20)]
+    assert row(delayed)["status"] == Status.PENDING
+    assert "Draining: 20 jobs are due." in output
+    assert "Drained: 20 succeeded." in output
+    assert "ERROR" not in output
+
+
+def test_a_drain_that_failed_a_job_exits_with_one(drain):
+    failed, good = tasks.fail.dispatch().job, tasks.add.dispatch(1, 1).job
+    code, output = drain()
+    assert code == 1
+    assert row(failed)["status"] == Status.FAILED
+    assert row(good)["status"] == Status.SUCCEEDED
+    assert "Drained: 1 succeeded, 1 failed." in output
+    assert "1 job failed." in output
+
+
+def test_a_drain_of_nothing_exits_with_zero(drain):
+    code, output = drain("--processes=2")
+    assert code == 0
+    assert "Drained: nothing was due." in output
+
+
+def test_a_drain_runs_retries_that_are_due_at_once(drain, tmp_path):
+    job = worker_tasks.fail_until.dispatch(str(tmp_path / "runs"), 2).job
+    code, output = drain()
+    assert code == 0
+    assert (row(job)["result"], row(job)["attempts"]) == ("at last", 3)
+    assert "1 succeeded, 2 to be retried" in output
+
+
+def test_a_drain_recovers_jobs_whose_lease_is_past(drain):
+    job = JobFactory(expired=True, queue="default")
+    assert drain()[0] == 0
+    assert row(job)["status"] == Status.SUCCEEDED
+    assert row(job)["recoveries"] == 1
+
+
+def test_a_drain_ends_only_when_all_children_are_done(worker_process, tmp_path):
+    """While one child runs a job, its idle sibling waits for what may follow from it."""
+    with gate(tmp_path) as shut:
+        worker_tasks.pass_gate.dispatch(shut.path, "first")
+        process = worker_process(
+            "--drain", "--processes=2", "--threads=1", settings=SETTINGS
+        )
+        eventually(lambda: statuses()[Status.RUNNING] == 1)
+        worker_tasks.pass_gate.dispatch(shut.path, "second")
+        eventually(lambda: statuses()[Status.RUNNING] == 2)
+        assert process.is_running
+        assert len(set(Job.objects.values_list("worker", flat=True))) == 2
+        shut.open()
+        assert process.wait() == 0
+        assert len(shut.runs()) == 2
+
+
+def test_a_drain_ends_if_its_children_can_not_start(drain, tmp_path):
+    (tmp_path / "broken_tasks.py").write_text("import no_such_module\n")
+    # Without the checks, which would have refused to start.
+    code, output = drain(
+        "--skip-checks",
+        settings={"TASK_MODULES": ["broken_tasks"]},
+        env=found_in(tmp_path),
+    )
+    assert code == 1
+    assert "no_such_module" in output
+    assert "The children died before they could work." in output
+    # 153: with a growing pause.
+    assert "starts in 0 s" in output
+    assert "starts in 2 s" in output
+
+
+def test_on_a_terminal_a_drain_shows_a_bar(tmp_path):
+    tasks.add.dispatch(1, 1)
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "django", "runjobs", "--drain", "--verbosity=0"],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env=worker_environment(),
+        cwd=Path(__file__).parents[2],
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+    os.close(ours)
+    assert process.wait(120) == 0
+    assert "1/1" in shown.decode()
+    assert "1 succeeded" in shown.decode()
+
+
+# --- Queues and numbers
+
+
+def test_queues_are_taken_in_order_and_excluded_ones_never(drain, tmp_path):
+    path = str(tmp_path / "runs")
+    Path(path).touch()
+    for queue in ("late", "other", "never", "early"):
+        tasks.record_run.using(queue=queue).dispatch(path, queue)
+    code, _ = drain("--queues=early,*,late", "--exclude=never", "--threads=1")
+    assert code == 0
+    assert Path(path).read_text().split() == ["early", "other", "late"]
+    assert statuses()[Status.PENDING] == 1
+
+
+def test_a_drain_counts_only_the_queues_that_it_takes(drain):
+    for queue in ("a", "b", "c"):
+        tasks.add.using(queue=queue).dispatch(1, 1)
+    assert "Draining: 1 jobs are due." in drain("--queues=a")[1]
+    assert "Draining: 1 jobs are due." in drain("--exclude=a,c")[1]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_max_jobs_ends_the_worker_after_so_many(worker_process, processes):
+    for n in range(10):
+        tasks.add.dispatch(n, 1)
+    process = worker_process("--max-jobs=5", f"--processes={processes}")
+    assert process.wait() == 0
+    assert statuses() == {Status.SUCCEEDED: 5, Status.PENDING: 5}
+
+
+def test_async_tasks_run_in_the_event_loop(drain, tmp_path):
+    jobs = [worker_tasks.add_soon.dispatch(n, 1).job for n in range(30)]
+    assert drain("--async-tasks=10")[0] == 0
+    assert [row(job)["result"] for job in jobs] == [n + 1 for n in range(30)]
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+def test_184_it_works_on_the_database_that_it_is_given(drain):
+    theirs = tasks.add.using(database="other").dispatch(1, 1).job
+    ours = tasks.add.dispatch(1, 1).job
+    assert drain("--database=other")[0] == 0
+    assert row(theirs, using="other")["status"] == Status.SUCCEEDED
+    assert row(ours)["status"] == Status.PENDING
+
+
+# --- What jobs do to it
+
+
+def test_079_072_bad_jobs_end_neither_the_worker_nor_the_good_ones(drain):
+    unknown = JobFactory(task="renamed.task", queue="default")
+    broken = JobFactory(args={"not": "a list"}, queue="default")
+    left = [worker_tasks.leave.dispatch(code).job for code in (0, 3)]
+    good = [tasks.add.dispatch(n, 1).job for n in range(10)]
+    code, output = drain("--threads=1")
+    assert code == 1
+    assert row(unknown)["status"] == Status.PENDING
+    assert row(unknown)["errors"][0]["exception_class"].endswith("UnknownTask")
+    assert row(broken)["status"] == Status.FAILED
+    assert [row(job)["status"] for job in left] == [Status.FAILED] * 2
+    assert [row(job)["status"] for job in good] == [Status.SUCCEEDED] * 10
+    assert "was lost" not in output
+
+
+def test_062_a_job_that_ends_its_process_is_stopped_and_the_others_run(drain):
+    dropper = worker_tasks.drop_dead.dispatch(7).job
+    good = [tasks.add.dispatch(n, 1).job for n in range(5)]
+    code, output = drain("--threads=1")
+    assert code == 1
+    assert row(dropper)["status"] == Status.FAILED
+    assert row(dropper)["attempts"] == 0
+    assert "exited with code 7" in row(dropper)["errors"][0]["message"]
+    assert row(dropper)["errors"][-1]["exception_class"].endswith("WorkersLost")
+    assert [row(job)["status"] for job in good] == [Status.SUCCEEDED] * 5
+    assert "exited with code 7" in output
+
+
+def test_a_death_with_exit_code_0_in_mid_job_is_a_death(drain):
+    dropper = worker_tasks.drop_dead.dispatch(0).job
+    assert drain("--threads=1")[0] == 1
+    assert "exited with code 0" in row(dropper)["errors"][0]["message"]
+
+
+# --- In one process
+
+
+def test_in_process_it_drains_in_the_calling_process():
+    job = tasks.record_effect.dispatch("here").job
+    here("--drain")
+    assert row(job)["status"] == Status.SUCCEEDED
+    assert Effect.objects.get().pid == os.getpid()
+
+
+def test_in_process_a_failure_is_a_command_error():
+    tasks.fail.dispatch()
+    with pytest.raises(CommandError, match="1 job failed") as caught:
+        here("--drain")
+    assert caught.value.returncode == 1
+
+
+def test_150_in_a_thread_it_runs_until_it_is_stopped(settings):
+    handlers = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+    workers = [InProcess(options(), Tally()) for _ in range(2)]
+    with in_thread(workers[0].run) as first, in_thread(workers[1].run) as second:
+        jobs = [tasks.add.dispatch(n, 1).job for n in range(10)]
+        eventually(lambda: statuses()[Status.SUCCEEDED] == 10)
+        for worker in workers:
+            worker.stop.request(Level.GRACEFUL, "the test is done")
+        assert (first.result(), second.result()) == (0, 0)
+    assert [row(job)["result"] for job in jobs] == [n + 1 for n in range(10)]
+    assert handlers == [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+
+
+def test_in_process_a_lost_lease_is_told_to_the_task(announcement, settings):
+    settings.LEASEQUEUE = {**SETTINGS, "LEASE": 3, "SAFETY_BUFFER": 0.5}
+    job = worker_tasks.wait_until_lost.dispatch(announcement.path).job
+    tally = Tally()
+    worker = InProcess(options(), tally)
+    with in_thread(worker.run) as running:
+        assert announcement.wait() == f"{os.getpid()} started"
+        Job.objects.filter(pk=job.pk).update(processing_token=os.urandom(16).hex())
+        assert announcement.wait() == "lost"
+        eventually(lambda: tally.counts["lost"])
+        worker.stop.request(Level.GRACEFUL, "the test is done")
+        assert running.result() == 0
+    assert row(job)["attempts"] == 0
+
+
+def test_102_threads_close_their_connections():
+    opened = []
+
+    def note(connection, **kwargs):
+        opened.append(connection)
+
+    connection_created.connect(note)
+    try:
+        for n in range(20):
+            tasks.record_effect.dispatch(f"{n}")
+        opened.clear()
+        here("--drain")
+    finally:
+        connection_created.disconnect(note)
+    ours = connections["default"]
+    still = [c for c in opened if c.connection is not None and c is not ours]
+    assert opened
+    assert still == []
+    # Two threads for jobs, settler, keeper, and the loop itself.
+    assert len({id(c) for c in opened}) <= 5
+    assert not [t for t in threading.enumerate() if t.name.startswith("leasequeue")]
+
+
+# --- Other ways to start it
+
+
+def test_it_works_beside_django_extensions(drain, tmp_path):
+    """Its runjobs shadows ours; children are started by module, never by command name."""
+    commands = tmp_path / "django_extensions" / "management" / "commands"
+    commands.mkdir(parents=True)
+    for folder in (commands, commands.parent, commands.parent.parent):
+        (folder / "__init__.py").touch()
+    (commands / "runjobs.py").write_text("raise SystemExit('not this one')\n")
+    (commands / "runours.py").write_text(
+        "from django_leasequeue.management.commands.runjobs import Command\n"
+    )
+    (tmp_path / "shadowed.py").write_text(
+        "from tests.settings import *\n"
+        "INSTALLED_APPS = ['django_extensions', *INSTALLED_APPS]\n"
+    )
+    job = tasks.add.dispatch(1, 1).job
+    env = {**found_in(tmp_path), "DJANGO_SETTINGS_MODULE": "shadowed"}
+    code, output = drain(command="runours", env=env)
+    assert (code, row(job)["status"]) == (0, Status.SUCCEEDED), output
+
+
+def test_151_changed_code_is_used_after_the_running_job(worker_process, tmp_path):
+    module = tmp_path / "changing_tasks.py"
+    source = (
+        "from django_leasequeue import task\n"
+        "from tests.worker_tasks import pass_gate\n"
+        "@task\n"
+        "def version(): return {}\n"
+        "@task\n"
+        "def version_behind_gate(path):\n"
+        "    pass_gate(path, 'version')\n"
+        "    return {}\n"
+    )
+    module.write_text(source.format(1, 1))
+    settings = {**SETTINGS, "TASK_MODULES": ["changing_tasks", "tests.worker_tasks"]}
+    with gate(tmp_path) as shut:
+        process = worker_process(
+            "--reload", "--threads=1", settings=settings, env=found_in(tmp_path)
+        )
+        running = JobFactory(
+            task="changing_tasks.version_behind_gate", args=[shut.path], queue="a"
+        )
+        eventually(lambda: row(running)["status"] == Status.RUNNING)
+        module.write_text(source.format(2, 2))
+        os.utime(module, (2_000_000_000, 2_000_000_000))
+        process.wait_for("changing_tasks.py has changed")
+        after = JobFactory(task="changing_tasks.version", args=[], queue="a")
+        shut.open()
+        eventually(lambda: row(after)["status"] == Status.SUCCEEDED)
+    assert (row(running)["result"], row(after)["result"]) == (1, 2)
+    assert row(running)["recoveries"] == 0
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
