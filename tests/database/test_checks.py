@@ -72,6 +72,14 @@ def test_nothing_to_say_about_the_test_databases():
     assert "leasequeue" not in output.getvalue()
 
 
+def test_django_runs_the_checks(settings):
+    """Among all others, with a database at hand."""
+    settings.LEASEQUEUE = {"THREADS": 0}
+    MigrationRecorder(connection).record_unapplied("leasequeue", "0001_initial")
+    found = ids(run_checks(databases=["default"]))
+    assert {"E004", "W111"} <= set(found)
+
+
 def test_w105_sqlite_without_wal(tmp_path):
     """SQLite as it is by itself; once told, it stays in the file."""
     settings = {"ENGINE": "django.db.backends.sqlite3", "NAME": tmp_path / "db.sqlite3"}
