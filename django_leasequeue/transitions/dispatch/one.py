@@ -16,7 +16,11 @@ from django_leasequeue.specs import Prepared
 from django_leasequeue.transitions.dispatch import answers
 from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.dispatch.insert import insert
-from django_leasequeue.transitions.dispatch.passes import Patience, until_decided
+from django_leasequeue.transitions.dispatch.passes import (
+    PATIENCE,
+    Patience,
+    until_decided,
+)
 
 
 def dispatch(rows, wanted: Prepared):
@@ -26,7 +30,8 @@ def dispatch(rows, wanted: Prepared):
     but the dedup constraint, such as a sequence that a restore left behind.
     """
     if wanted.dedup is None:
-        return insert(rows, wanted), DispatchOutcome.ADDED
+        job = db.rerun(partial(insert, rows, wanted), using=rows.db, seconds=PATIENCE)
+        return job, DispatchOutcome.ADDED
     if db.in_transaction(transaction.get_connection(rows.db)):
         return until_decided(partial(_pass_inside, rows, wanted), rows, [wanted])
     return until_decided(partial(_pass_alone, rows, wanted), rows, [wanted])
