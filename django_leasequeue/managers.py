@@ -145,9 +145,9 @@ class JobQuerySet(models.QuerySet):
         """See transitions.renew."""
         return transitions.renew.renew(self._rows(), token)
 
-    def settle(self, finished):
+    def settle(self, finished, *, with_writes: bool = False):
         """See transitions.settle."""
-        return transitions.settle.settle(self._rows(), finished)
+        return transitions.settle.settle(self._rows(), finished, with_writes)
 
     def release(self, token: UUID, ids=None, death: str | None = None) -> set[int]:
         """See transitions.release."""

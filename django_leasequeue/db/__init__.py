@@ -19,6 +19,7 @@ from django_leasequeue.db.instants import DatabaseNow, loaded_time, stored_time
 from django_leasequeue.db.lanes import Lane, lanes
 from django_leasequeue.db.locks import (
     by_key,
+    keeps_others_out,
     locking_read_is_fresh,
     reads_are_fresh,
     take,
@@ -47,6 +48,7 @@ __all__ = [
     "is_passing_trouble",
     "is_sequence_behind",
     "is_violation",
+    "keeps_others_out",
     "lanes",
     "loaded_time",
     "locking_read_is_fresh",

@@ -129,6 +129,12 @@ def reads_are_fresh(connection) -> bool:
         return cursor.fetchone()[0].upper().replace("-", " ") == "READ COMMITTED"
 
 
+def keeps_others_out(using: str) -> bool:
+    """Whether this connection is in a transaction beside which nobody else can write."""
+    connection = transaction.get_connection(using)
+    return connection.in_atomic_block and not connection.features.has_select_for_update
+
+
 def locking_read_is_fresh(connection) -> bool:
     """Whether a locking read sees the newest committed rows even inside a snapshot (InnoDB)."""
     return connection.vendor == "mysql"

@@ -6,6 +6,7 @@ claim's and more than the safety buffer is left of its lease, by the database's 
 
 from collections import defaultdict
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, assert_never
 
 from django.db import transaction
@@ -60,27 +61,37 @@ class _LeaseEnded(Exception):
     """A lease ran out between the lock and the update: nothing of the group is written."""
 
 
-def settle(rows: QuerySet, finished: list[tuple[Claimed, Outcome]]) -> list[Settled]:
+def settle(
+    rows: QuerySet,
+    finished: list[tuple[Claimed, Outcome]],
+    with_writes: bool = False,
+) -> list[Settled]:
     """Write outcomes, one transaction for all, and return what became of each, in order.
 
-    Raises the database's error if passing trouble does not pass within 5 s.
+    `with_writes`: the transaction at hand is the atomic task's own. Where that keeps every
+    other writer out (SQLite) the token alone is the guard: no renewal could come through,
+    and no claim either. Raises the database's error if passing trouble does not pass within
+    5 s.
     """
+    alone = with_writes and db.keeps_others_out(rows.db)
     while True:
         try:
             return db.rerun(
-                lambda: _settle(rows, finished), using=rows.db, seconds=PATIENCE
+                partial(_settle, rows, finished, alone),
+                using=rows.db,
+                seconds=PATIENCE,
             )
         except _LeaseEnded:
             # By the next pass the lock's own condition leaves that job out.
             continue
 
 
-def _settle(rows, finished) -> list[Settled]:
+def _settle(rows, finished, alone: bool) -> list[Settled]:
     written: set[tuple[int, int]] = set()
     with db.write_transaction(rows):
-        held = _lock(rows, [job for job, _ in finished])
+        held = _lock(rows, [job for job, _ in finished], alone)
         for columns, jobs in _grouped(finished, held):
-            _write(rows, columns, jobs)
+            _write(rows, columns, jobs, alone)
             written.update(job.fence for job in jobs)
     missed = [job for job, _ in finished if job.fence not in written]
     verdicts = _explain(rows, missed) if missed else {}
@@ -88,19 +99,16 @@ def _settle(rows, finished) -> list[Settled]:
     return [verdicts.get(job.fence, done) for job, _ in finished]
 
 
-def _lasting(rows, jobs: list[Claimed]):
+def _lasting(rows, jobs: list[Claimed], alone: bool = False):
     """Rows of jobs of one token and buffer whose lease is still ours."""
     job = jobs[0]
-    return db.by_key(
-        rows,
-        sorted(job.id for job in jobs),
-        processing_token=job.token,
-        status=Status.RUNNING,
-        processing_until__gt=db.DatabaseNow(job.buffer),
-    )
+    condition = {"processing_token": job.token, "status": Status.RUNNING}
+    if not alone:
+        condition["processing_until__gt"] = db.DatabaseNow(job.buffer)
+    return db.by_key(rows, sorted(job.id for job in jobs), **condition)
 
 
-def _lock(rows, jobs: list[Claimed]) -> dict[tuple[int, int], Asked]:
+def _lock(rows, jobs: list[Claimed], alone: bool) -> dict[tuple[int, int], Asked]:
     """Return the jobs that are still ours, locked by primary key, with what was asked of them."""
     by_terms = defaultdict(list)
     for job in jobs:
@@ -108,7 +116,7 @@ def _lock(rows, jobs: list[Claimed]) -> dict[tuple[int, int], Asked]:
     held = {}
     for some in by_terms.values():
         for pk, claims, rerun, cancel_requested_at in db.take(
-            _lasting(rows, some)
+            _lasting(rows, some, alone)
             .order_by("pk")
             .values_list("pk", "claims", "rerun", "cancel_requested_at")
         ):
@@ -128,8 +136,8 @@ def _grouped(finished, held):
         yield _columns(*group[0], asked), [job for job, _ in group]
 
 
-def _write(rows, columns: dict, jobs: list[Claimed]) -> None:
-    if _lasting(rows, jobs).update(**columns) != len(jobs):
+def _write(rows, columns: dict, jobs: list[Claimed], alone: bool) -> None:
+    if _lasting(rows, jobs, alone).update(**columns) != len(jobs):
         transaction.set_rollback(True, using=rows.db)
         raise _LeaseEnded
 

@@ -116,7 +116,8 @@ class Crew:
             self._settled(run, conclude(run, outcome, settled))
 
     def _settle_now(self, job: Claimed, outcome: Outcome) -> Settled:
-        return Job.objects.using(self._database).settle([(job, outcome)])[0]
+        jobs = Job.objects.using(self._database)
+        return jobs.settle([(job, outcome)], with_writes=True)[0]
 
     async def _awork(self, run: Run) -> None:
         """Run a job of an `async def` task."""

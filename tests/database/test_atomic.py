@@ -40,7 +40,7 @@ ROW_LOCKS = connection.features.has_select_for_update
 
 
 def settle(job, outcome):
-    (settled,) = Job.objects.settle([(job, outcome)])
+    (settled,) = Job.objects.settle([(job, outcome)], with_writes=True)
     return settled
 
 
@@ -106,6 +106,20 @@ def test_a_lost_lease_undoes_what_the_task_wrote():
     assert ended.settled.holder == "another worker"
     assert names() == []
     assert Job.objects.get().status == Status.RUNNING
+
+
+def test_a_lease_that_ended_meanwhile():
+    """Row locks: refused. One write lock: nobody can have taken the job, so it counts."""
+
+    def slow():
+        write()
+        Job.objects.update(processing_until=DatabaseNow(-1))
+
+    ended = run(slow)
+    if ROW_LOCKS:
+        assert (ended.settled.verdict, names()) == (Verdict.LOST, [])
+    else:
+        assert (ended.settled.verdict, names()) == (Verdict.WRITTEN, ["done"])
 
 
 @pytest.mark.parametrize(
