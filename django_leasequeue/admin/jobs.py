@@ -60,18 +60,15 @@ class JobAdmin(LookOnlyAdmin):
         count=f"{search.NEWEST:,}",
     )
 
+    # Names in one tuple share a line.
     fieldsets = (
-        (None, {"fields": (STATE, "task", "queue", "priority", "group")}),
+        (None, {"fields": ("task", (STATE, "queue", "priority", "group"))}),
         (
             _("Times"),
             {
-                "fields": _times(
-                    "created_at",
-                    "run_at",
-                    "started_at",
-                    "last_attempted_at",
-                    "finished_at",
-                    "cancel_requested_at",
+                "fields": (
+                    _times("created_at", "run_at", "cancel_requested_at"),
+                    _times("started_at", "last_attempted_at", "finished_at"),
                 )
             },
         ),
@@ -79,19 +76,17 @@ class JobAdmin(LookOnlyAdmin):
             _("Arguments"),
             {"fields": _values("args", "kwargs", "next_args", "next_kwargs", "meta")},
         ),
+        (_("Outcome"), {"fields": (*_values("result", "progress"), ERRORS)}),
         (
-            _("Outcome"),
-            {"fields": (*_values("result", "progress"), ERRORS)},
+            _("Attempts"),
+            {"fields": (("attempts_made", "recoveries", "round", "claims"),)},
         ),
-        (_("Attempts"), {"fields": ("attempts_made", "recoveries", "round", "claims")}),
         (
             _("Lease"),
             {
                 "fields": (
-                    "worker",
-                    *_times("processing_until"),
-                    "processing_token",
-                    "last_token",
+                    ("worker", *_times("processing_until")),
+                    ("processing_token", "last_token"),
                     "worker_ids",
                 )
             },
@@ -102,12 +97,8 @@ class JobAdmin(LookOnlyAdmin):
                 "fields": (
                     "dedup_id",
                     "released_dedup_id",
-                    "dedup_hold",
-                    "dedup_ttl",
-                    *_times("dedup_until"),
-                    "rerun",
-                    "suppressed",
-                    *_times("last_suppressed_at"),
+                    ("dedup_hold", "dedup_ttl", *_times("dedup_until"), "rerun"),
+                    ("suppressed", *_times("last_suppressed_at")),
                 )
             },
         ),
@@ -115,10 +106,8 @@ class JobAdmin(LookOnlyAdmin):
             _("Concurrency and schedule"),
             {
                 "fields": (
-                    "concurrency_key",
-                    "blocked",
-                    "schedule",
-                    *_times("tick"),
+                    ("concurrency_key", "blocked"),
+                    ("schedule", *_times("tick")),
                 )
             },
         ),

@@ -22,13 +22,15 @@ class WorkerAdmin(LookOnlyAdmin):
     sortable_by = ("name",)
 
     fieldsets = (
-        (None, {"fields": ("name", "host", "pid")}),
+        (None, {"fields": ("name", ("host", "pid"))}),
         (
             _("Times"),
             {
                 "fields": (
-                    shown.column(Worker, "started_at", shown.local_time),
-                    shown.column(Worker, "last_seen_at", shown.local_time),
+                    (
+                        shown.column(Worker, "started_at", shown.local_time),
+                        shown.column(Worker, "last_seen_at", shown.local_time),
+                    ),
                 )
             },
         ),

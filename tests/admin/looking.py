@@ -50,9 +50,10 @@ def found(client, text):
 
 
 def line_of(html, name):
-    """Return the text of a field of a page."""
+    """Return the text of a field of a page, alone on its line or one of several."""
+    start = rf'(?:fieldBox|form-row) field-{name}">'
     match = re.search(
-        rf'field-{name}">.*?<div class="readonly">(.*?)</div>\s*</div>', html, re.S
+        rf'{start}.*?<div class="readonly">(.*?)</div>\s*</div>', html, re.S
     )
     return " ".join(re.sub(r"<[^>]+>", " ", match[1]).split())
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from unittest import mock
 
 import pytest
+from django.contrib.admin.utils import flatten_fieldsets
 from django.db import models
 from django.db.models import Value
 from django.utils import timezone
@@ -17,9 +18,8 @@ from tests.factories import JobFactory
 @pytest.mark.parametrize(("model", "shows"), [(Job, JobAdmin), (Worker, WorkerAdmin)])
 def test_page_has_every_column(model, shows):
     """A new column has to find its place on the page."""
-    names = set()
-    for _, options in shows.fieldsets:
-        names |= {getattr(name, "__name__", name) for name in options["fields"]}
+    fields = flatten_fieldsets(shows.fieldsets)
+    names = {getattr(name, "__name__", name) for name in fields}
     names = names - {"attempts_made"} | {"id"}
     if model is Job:
         names |= {"attempts", "max_attempts"}
