@@ -68,6 +68,19 @@ def ending_after(passed, using="default"):
         yield
 
 
+@contextlib.contextmanager
+def statements(using="default"):
+    """Yield the list of the statements that this thread sends while the block runs."""
+    seen = []
+
+    def wrapper(execute, sql, params, many, context):
+        seen.append(sql)
+        return execute(sql, params, many, context)
+
+    with connections[using].execute_wrapper(wrapper):
+        yield seen
+
+
 def deadlock(using="default"):
     """Return the error by which this database tells a deadlock's victim, or a locked file."""
     return _trouble(using, 1213, "DeadlockDetected", "database is locked")
