@@ -64,24 +64,35 @@ class BrokenJSON(str):
     """What a JSON column holds that somebody else wrote and that is none."""
 
 
+def _refuse(name: str):
+    raise ValueError(f"{name} is no JSON.")
+
+
+# Python's own would take NaN and Infinity, which get_prep_value then could not write back.
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
 class JSONTextField(models.TextField):
     """A JSON value kept as ASCII text, so that it reads back exactly as it was written.
 
     JSON columns would not do: jsonb reads 1e22 back as an integer, MySQL turns integers
     beyond 64 bits into floats, and both reorder keys. A text that is no JSON is read as
-    BrokenJSON, so that its row can still be listed, shown and given up.
+    BrokenJSON, and written back as it was, so that its row can still be listed, shown and
+    given up.
     """
 
     def get_prep_value(self, value):
         if value is None or hasattr(value, "resolve_expression"):
             return value
+        if isinstance(value, BrokenJSON):
+            return str(value)
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
     def from_db_value(self, value, expression, connection):
         if value is None:
             return None
         try:
-            return json.loads(value)
+            return _DECODER.decode(value)
         except (ValueError, RecursionError):  # no JSON, or nested beyond what is read
             return BrokenJSON(value)
 
@@ -89,4 +100,6 @@ class JSONTextField(models.TextField):
         return value
 
     def value_to_string(self, obj):
-        return self.get_prep_value(self.value_from_object(obj))
+        # For dumpdata, whose formats (but XML) hold any JSON value; loaddata hands the same
+        # to to_python().
+        return self.value_from_object(obj)
