@@ -1,10 +1,11 @@
 """The matrix's sum is in pytest's own words, and adds up."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests import runs
+from tests import helpers, runs
 
 
 @pytest.mark.parametrize(
@@ -50,8 +51,14 @@ def test_run_is_marked_and_leaves_no_process(tmp_path, monkeypatch):
     run = runs.Run("left over", [sys.executable, "-c", leave, *sleep])
     runs.Runner(1, lambda run: None).run([run])
     left = int(run.log.read_text())
-    status = tmp_path.joinpath("/proc", str(left), "stat")
-    # Gone, or only its entry waits for init.
-    assert (
-        not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
-    )
+    # A kill takes effect in its own time.
+    helpers.eventually(lambda: has_ended(left))
+
+
+def has_ended(pid):
+    """Whether a process is gone, or only its entry waits for init."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return status.rpartition(")")[2].split()[0] == "Z"
