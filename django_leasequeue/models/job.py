@@ -36,7 +36,7 @@ class Job(models.Model):
     priority = models.SmallIntegerField(_("priority"), default=0)
     # Not before this; moved by retries, snoozes and dispatches that postpone.
     run_at = UTCDateTimeField(_("run at"))
-    status = models.CharField(
+    status = ExactCharField(
         _("status"), max_length=16, choices=Status.choices, default=Status.PENDING
     )
     # Starts at 1; each rerun, replacement of started work and retry by hand adds one.
@@ -69,7 +69,7 @@ class Job(models.Model):
     dedup_ttl = models.DurationField(_("dedup window"), null=True)
     dedup_until = UTCDateTimeField(_("dedup window ends"), null=True)
     # What else holds the id: "finished", "removed", or "" for the window alone.
-    dedup_hold = models.CharField(_("dedup hold"), max_length=8, default="", blank=True)
+    dedup_hold = ExactCharField(_("dedup hold"), max_length=8, default="", blank=True)
     # Set by a dispatch on a running job; whatever ends the run starts a new round instead.
     rerun = models.BooleanField(_("rerun"), default=False)
     # Dispatches that this job answered instead of a new one, and when last.
