@@ -85,6 +85,17 @@ class JobRunAborted(LeaseQueueError):
         )
 
 
+class JobCancelled(LeaseQueueError):
+    """Raised inside a task by `context.check()`: somebody asked for the job to be cancelled.
+
+    Let it pass, or clean up and raise it again: then the job ends as cancelled.
+    """
+
+    def __init__(self, job_id):
+        self.job_id = job_id
+        super().__init__(f"Job {job_id} is to be cancelled.")
+
+
 class WorkersLost(LeaseQueueError):
     """Recorded on a job whose workers died or vanished too often while running it."""
 

@@ -141,6 +141,10 @@ class JobQuerySet(models.QuerySet):
             self._rows(), selection, limit, token, worker, expired
         )
 
+    def cancel_requested(self, tokens: list[UUID]) -> dict[UUID, set[int]]:
+        """See transitions.cancel.requested."""
+        return transitions.cancel.requested(self._rows(), tokens)
+
     def renew(self, token: UUID):
         """See transitions.renew."""
         return transitions.renew.renew(self._rows(), token)
@@ -170,5 +174,5 @@ class JobQuerySet(models.QuerySet):
         settle,
         release,
     ):
-        _verb.alters_data = True
+        _verb.alters_data = True  # type: ignore[union-attr]
     del _verb

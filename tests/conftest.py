@@ -16,7 +16,8 @@ TESTS = Path(__file__).parent
 DJANGO_DB = {
     "database": pytest.mark.django_db,
     "concurrency": pytest.mark.django_db(transaction=True),
-    "crash": pytest.mark.django_db(transaction=True),
+    # Both, since Django's own checks connect to every database when a command starts.
+    "crash": pytest.mark.django_db(transaction=True, databases=["default", "other"]),
     "admin": pytest.mark.django_db,
 }
 

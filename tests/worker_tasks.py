@@ -51,6 +51,17 @@ def wait_until_lost(context, path):
     context.check()
 
 
+@task(takes_context=True)
+def wait_for_a_cancel(context, path, heed):
+    """Say '<pid> started', wait for a cancel; heed it, or end as if nothing were."""
+    _append(path, f"{os.getpid()} started")
+    while not context.cancel_requested:
+        time.sleep(0.01)
+    if heed:
+        context.check()
+    return "finished all the same"
+
+
 @task(max_attempts=3)
 def fail_until(path, times):
     """Ask to be run again at once, `times` times in all."""

@@ -1,6 +1,7 @@
 """What a database error means, and running again what it lets run again."""
 
 import random
+import re
 import time
 
 from django.db import Error, InterfaceError, OperationalError, models, transaction
@@ -18,6 +19,8 @@ _POSTGRES_LOCK_WAIT = "55P03"
 # Server gone, lost connection while reading, connection refused, server shutting down,
 # killed by an administrator, idle too long (MySQL 8 and MariaDB).
 _MYSQL_LOST = {2002, 2003, 2006, 2013, 2055, 1053, 1927, 4031}
+# The file, or a table of it where connections share a cache (SQLITE_BUSY, SQLITE_LOCKED).
+_SQLITE_PASSING = ("database is locked", "database table is locked")
 # A unique key already holds the value; the message names the key.
 _MYSQL_DUPLICATE = 1062
 _POSTGRES_LOST_CLASS = "08"
@@ -32,9 +35,7 @@ def is_passing_trouble(error: BaseException, connection) -> bool:
         return _mysql_number(error) in _MYSQL_PASSING
     if connection.vendor == "postgresql":
         return getattr(cause, "sqlstate", None) in _POSTGRES_PASSING
-    return isinstance(error, OperationalError) and any(
-        word in str(error) for word in ("locked", "busy")
-    )
+    return isinstance(error, OperationalError) and str(error).startswith(_SQLITE_PASSING)
 
 
 def is_lock_wait(error: BaseException, connection) -> bool:
@@ -73,11 +74,15 @@ def is_violation(
     if diagnosis is not None:
         return diagnosis.constraint_name == constraint.name
     if _mysql_number(error) is not None:
-        # "Duplicate entry '…' for key 'table.name'" (MySQL) or "'name'" (MariaDB). The entry
-        # comes first and may hold anything, so only the end counts.
-        return _mysql_number(error) == _MYSQL_DUPLICATE and str(error).rstrip(
-            "\"')"
-        ).endswith(constraint.name)
+        # "Duplicate entry '…' for key 'table.name'" (MySQL) or "'name'" (MariaDB), in any of
+        # the server's languages. The entry comes first and may hold anything, so only what
+        # is quoted last counts.
+        last = re.search(r"'([^']*)'[^']*$", str(error.args[-1]))
+        return (
+            _mysql_number(error) == _MYSQL_DUPLICATE
+            and last is not None
+            and last[1].rpartition(".")[2] == constraint.name
+        )
     columns = ", ".join(
         f"{model._meta.db_table}.{model._meta.get_field(name).column}"
         for name in constraint.fields

@@ -122,7 +122,9 @@ def reads_are_fresh(connection) -> bool:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SHOW transaction_isolation")
-        elif connection.mysql_is_mariadb:
+            # Which has no dirty reads.
+            return cursor.fetchone()[0] in ("read committed", "read uncommitted")
+        if connection.mysql_is_mariadb:
             cursor.execute("SELECT @@tx_isolation")
         else:
             cursor.execute("SELECT @@transaction_isolation")

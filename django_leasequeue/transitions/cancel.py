@@ -1,8 +1,10 @@
 """Cancel: pending -> cancelled at once; a running job is asked, and cancelled when it stops."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, QuerySet
@@ -46,6 +48,19 @@ def cancel(rows: QuerySet, ids: list[int]) -> Cancellation:
         for all_of_kind, of_part in zip(done, part, strict=True):
             all_of_kind.update(of_part)
     return done
+
+
+def requested(rows: QuerySet, tokens: list[UUID]) -> dict[UUID, set[int]]:
+    """Return the running jobs of these tokens that were asked to stop, by token."""
+    asked = rows.filter(
+        processing_token__in=tokens,
+        status=Status.RUNNING,
+        cancel_requested_at__isnull=False,
+    )
+    found: dict[UUID, set[int]] = defaultdict(set)
+    for token, pk in asked.order_by().values_list("processing_token", "pk"):
+        found[token].add(pk)
+    return found
 
 
 def _cancel(rows, ids: list[int]) -> Cancellation:

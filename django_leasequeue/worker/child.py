@@ -99,6 +99,8 @@ def _hear(control: Receiver, reports: Reports, stop: Stop, running) -> None:
                 stop.request(Level.AT_ONCE, "at once")
             case {"do": "renewed", "token": token, "ids": ids, "at": at}:
                 running.renewed(UUID(token), ids, at)
+            case {"do": "cancel", "token": token, "ids": ids}:
+                running.cancel(UUID(token), ids)
             case {"do": "lost", "token": token, "ids": ids, "why": why}:
                 running.lose(UUID(token), ids, why)
     reports.orphaned = True

@@ -30,13 +30,15 @@ class Claimer:
         self._selection = options.selection
         self._patience = Patience("claim jobs", options.database)
         self._expired_at = clock.now()
-        # The token of a claim of which it is unknown whether it took anything.
+        # Announced, and no job was ever claimed by it.
+        self._fresh: UUID | None = None
+        # Of a claim of which it is unknown whether it took anything.
         self._doubtful: UUID | None = None
 
     def claim(self, limit: int) -> Claim | None:
         """Claim up to `limit` jobs; None, after a pause, if that is not possible now."""
-        token = uuid4()
-        if not self._leases.announce(token):
+        token = self._announced()
+        if token is None:
             self._wakeup.sleep(_UNHEARD_PAUSE)
             return None
         now = clock.now()
@@ -50,8 +52,24 @@ class Claimer:
         self._patience.worked()
         if expired:
             self._expired_at = now + _EXPIRED_EVERY
-        self._leases.claimed(token, claim.jobs)
+        if claim.jobs:
+            self._leases.claimed(token, claim.jobs)
+        else:
+            self._fresh = token
         return claim
+
+    def close(self) -> None:
+        """Tell that no claim will follow."""
+        if self._fresh is not None:
+            self._leases.claimed(self._fresh, [])
+
+    def _announced(self) -> UUID | None:
+        """Return a token that took no jobs yet, if whoever renews leases has heard of it."""
+        token = self._fresh or uuid4()
+        # An idle worker need not tell of each look; but a drain goes by these messages.
+        if token == self._fresh and not self._options.drain:
+            return token
+        return token if self._leases.announce(token) else None
 
     def _claim(self, limit: int, token: UUID, expired: bool) -> Claim:
         jobs = Job.objects.using(self._options.database)
@@ -59,7 +77,7 @@ class Claimer:
             # Whatever it took nobody runs, and nobody else may take.
             jobs.release(self._doubtful)
             self._leases.claimed(self._doubtful, [])
-        self._doubtful = token
+        self._fresh, self._doubtful = None, token
         claim = jobs.claim(self._selection, limit, token, self._worker, expired=expired)
         self._doubtful = None
         return claim

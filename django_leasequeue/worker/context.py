@@ -5,7 +5,7 @@ from threading import Event
 from typing import Any
 
 from django_leasequeue.claimed import Claimed
-from django_leasequeue.exceptions import JobRunAborted
+from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.registry import TaskOptions
 
 
@@ -29,6 +29,7 @@ class JobContext:
         self._job = job
         self._is_stopping = stopping.is_set if isinstance(stopping, Event) else stopping
         self._lost_why: str | None = None
+        self._cancel_requested = False
 
     def __repr__(self) -> str:
         return f"<JobContext of job {self.job_id}, attempt {self.attempt}>"
@@ -72,10 +73,24 @@ class JobContext:
         """Whether this run no longer counts, since another worker may have the job."""
         return self._lost_why is not None
 
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether somebody asked for this job to be cancelled; seen within about a second."""
+        return self._cancel_requested
+
     def check(self) -> None:
-        """Raise JobRunAborted if the lease is lost. Cheap: call it before side effects."""
+        """Raise JobRunAborted if the lease is lost, JobCancelled if the job is to be cancelled.
+
+        Cheap: call it before side effects.
+        """
         if self._lost_why is not None:
             raise JobRunAborted(self.job_id, self._lost_why)
+        if self._cancel_requested:
+            raise JobCancelled(self.job_id)
+
+    def cancel(self) -> None:
+        """Tell the run that its job is to be cancelled. For the worker, not for tasks."""
+        self._cancel_requested = True
 
     def lose(self, why: str) -> None:
         """Tell the run that its lease is lost. For the worker, not for tasks."""

@@ -97,7 +97,8 @@ class Crew:
             self._ended(run, Released())
             return
         try:
-            self._begin(run)
+            _tell_start(run)
+            events.started(run.job)
             if run.task is not None and run.task.atomic:
                 self._run_atomic(run)
             else:
@@ -122,18 +123,14 @@ class Crew:
     async def _awork(self, run: Run) -> None:
         """Run a job of an `async def` task."""
         try:
-            self._begin(run)
+            _tell_start(run)
+            await events.astarted(run.job)
             outcome = await runner.arun(run.job, run.context)
         except asyncio.CancelledError:
             outcome = Released()
         except BaseException as error:
             outcome = _broken(run, error)
         self._ended(run, outcome)
-
-    def _begin(self, run: Run) -> None:
-        run.started_at = clock.now()
-        told.log_start(run)
-        events.started(run.job)
 
     def _ended(self, run: Run, outcome: Outcome) -> None:
         if self._running.close(run):
@@ -143,6 +140,11 @@ class Crew:
         self._running.remove(run)
         self._leases.finished(run.job.token, run.job.id, word)
         self._wake()
+
+
+def _tell_start(run: Run) -> None:
+    run.started_at = clock.now()
+    told.log_start(run)
 
 
 def _broken(run: Run, error: BaseException) -> Outcome:

@@ -4,6 +4,7 @@ What an exception means, by the first line that fits:
 
 - JobRunAborted once the lease is lost: the run no longer counts. Its outcome is Released,
   which settle refuses, or which gives the job back if the lease was still ours after all.
+- JobCancelled once a cancel was asked for: the job ends as cancelled.
 - Snooze: the job runs again later, no attempt counted.
 - Retry: an attempt; the job runs again after its delay, while attempts are left.
 - Discard, or a class in `discard_on`: the job fails, whatever attempts are left.
@@ -21,6 +22,7 @@ from django_leasequeue.claimed import Claimed
 from django_leasequeue.conf import conf
 from django_leasequeue.exceptions import (
     Discard,
+    JobCancelled,
     JobRunAborted,
     Retry,
     Snooze,
@@ -29,6 +31,7 @@ from django_leasequeue.exceptions import (
     WorkersLost,
 )
 from django_leasequeue.outcomes import (
+    Cancelled,
     Failed,
     Outcome,
     Released,
@@ -67,6 +70,8 @@ def raised(
     match error:
         case JobRunAborted() if context.lease_lost:
             return Released()
+        case JobCancelled() if context.cancel_requested:
+            return Cancelled()
         case Snooze(delay=delay):
             return snoozed(job, task, delay)
         case Retry(delay=None):

@@ -14,6 +14,8 @@ _LONGEST_PAUSE = 1.0
 # Seconds after which a token is looked for once more whose claim was under way: its commit
 # may reach the database after the process that sent it is gone.
 _SECOND_LOOK = 0.3
+# Seconds to try for a token of which no lease is known.
+_UNKNOWN = 60.0
 
 
 class Estate(Generic[Owner]):
@@ -31,6 +33,10 @@ class Estate(Generic[Owner]):
         # When to go on, by `clock.now()`.
         self.due_at = 0.0
         self._holdings = holdings
+        ends = [t.over_at for h in holdings for t in (h.terms or {}).values()]
+        if any(holding.terms is None for holding in holdings):
+            ends.append(clock.now() + _UNKNOWN)
+        self._until = max(ends, default=0.0)
         self._looked_twice = all(holding.terms is not None for holding in holdings)
         self._pause = _FIRST_PAUSE
 
@@ -42,11 +48,7 @@ class Estate(Generic[Owner]):
     @property
     def is_over(self) -> bool:
         """Whether every lease in it is past, so that the next claim takes the jobs anyway."""
-        terms = [t for h in self._holdings for t in (h.terms or {}).values()]
-        # A claim of which nothing is known took its jobs lately at the latest.
-        unknown = [h.announced_at for h in self._holdings if h.terms is None]
-        ends = [term.over_at for term in terms] + [at + 60 for at in unknown]
-        return max(ends, default=0) <= clock.now()
+        return clock.now() >= self._until
 
     def give_back(self, database: str) -> None:
         """Give back what is not locked by somebody else. Raises the database's errors."""

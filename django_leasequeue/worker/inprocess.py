@@ -9,11 +9,12 @@ from django_leasequeue import registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.keeper import Keeper
-from django_leasequeue.worker.ledger import Ledger, shortest_lease
+from django_leasequeue.worker.ledger import Ledger, shortest_lease, terms_of
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.loop import Loop
 from django_leasequeue.worker.names import worker_name
 from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.presence import Presence
 from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
 from django_leasequeue.worker.tally import Tally
@@ -34,11 +35,15 @@ class InProcess:
         self.stop = Stop(self._wakeup.wake)
         self._running = Running()
         self._ledger: Ledger[None] = Ledger(shortest_lease(options.selection))
-        self._keeper: Keeper[None] = Keeper(options.database, self._ledger, self)
+        self._name = worker_name()
+        presence = Presence(self._name, options)
+        self._keeper: Keeper[None] = Keeper(
+            options.database, self._ledger, self, presence
+        )
 
     def run(self) -> int:
         """Work until stopped or done; return how many jobs still ran and were let go."""
-        name = worker_name()
+        name = self._name
         with handled(stopper(self.stop)):
             registry.autodiscover()
             self._keeper.start()
@@ -63,7 +68,7 @@ class InProcess:
 
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """See leases.Leases."""
-        self._ledger.claimed(token, [(job.id, job.lease, job.buffer) for job in jobs])
+        self._keeper.claimed(token, terms_of(jobs))
 
     def finished(self, token: UUID, job_id: int, word: str) -> None:
         """See leases.Leases."""
@@ -84,6 +89,10 @@ class InProcess:
     def lost(self, owner: None, token: UUID, ids: set[int], why: str) -> None:
         """See keeper.Audience."""
         self._running.lose(token, ids, why)
+
+    def cancelled(self, owner: None, token: UUID, ids: set[int]) -> None:
+        """See keeper.Audience."""
+        self._running.cancel(token, ids)
 
     def given_back(self, owner: None, ids: set[int]) -> None:
         """See keeper.Audience."""

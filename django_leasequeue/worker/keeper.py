@@ -7,7 +7,8 @@ tries again soon, and once a lease must be taken for over it says so: the job is
 """
 
 import threading
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from django.db import connections
@@ -18,6 +19,7 @@ from django_leasequeue.worker.estate import Estate
 from django_leasequeue.worker.ledger import Holding, Ledger
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.patience import Patience
+from django_leasequeue.worker.presence import Presence
 from django_leasequeue.worker.wakeup import Wakeup
 
 Owner = TypeVar("Owner", contravariant=True)
@@ -26,16 +28,21 @@ Held = TypeVar("Held")
 # The longest sleep, in seconds: sleeping stops with the machine's own clock, while leases
 # go on ending when it is suspended.
 _LOOK_EVERY = 5.0
+# Seconds between looks for cancels: one small indexed read, only while jobs run.
+_CANCELS_EVERY = 1.0
 
 
 class Audience(Protocol[Owner]):
-    """Who is told what the keeper does; all three are called in its thread."""
+    """Who is told what the keeper does and sees; all are called in its thread."""
 
     def renewed(self, owner: Owner, token: UUID, ids: set[int], at: float) -> None:
         """These leases start anew at `at`, by `clock.now()`."""
 
     def lost(self, owner: Owner, token: UUID, ids: set[int], why: str) -> None:
         """These jobs are no longer the owner's."""
+
+    def cancelled(self, owner: Owner, token: UUID, ids: set[int]) -> None:
+        """Somebody asked for these jobs to be cancelled. Told again until they have ended."""
 
     def given_back(self, owner: Owner, ids: set[int]) -> None:
         """All that this owner left is pending again, or its leases have ended."""
@@ -45,14 +52,21 @@ class Keeper(Generic[Held]):
     """Renews and gives back in a thread of its own, from `start()` to `close()`."""
 
     def __init__(
-        self, database: str, ledger: Ledger[Held], audience: Audience[Held]
+        self,
+        database: str,
+        ledger: Ledger[Held],
+        audience: Audience[Held],
+        presence: Presence | None = None,
     ) -> None:
         self._database, self._ledger, self._audience = database, ledger, audience
+        self._presence = presence
         self._estates: list[Estate[Held]] = []
         self._patience = Patience("renew leases", database)
         self._wakeup = Wakeup()
         # When to use the database again after a failure, by `clock.now()`.
         self._retry_at = 0.0
+        # When to look for cancels next, by `clock.now()`, while jobs are held.
+        self._cancels_at = 0.0
         self._deadline: float | None = None
         self._thread = threading.Thread(
             target=self._work, name="leasequeue-keeper", daemon=True
@@ -65,6 +79,11 @@ class Keeper(Generic[Held]):
     def announce(self, token: UUID, owner: Held) -> None:
         """Take care of a token that a claim is about to use."""
         self._ledger.announce(token, owner)
+        self._wakeup.wake()
+
+    def claimed(self, token: UUID, terms: Iterable[Sequence[Any]]) -> None:
+        """Take care of the jobs that a claim took: see Ledger.claimed."""
+        self._ledger.claimed(token, terms)
         self._wakeup.wake()
 
     def give_back(self, owner: Held, death: str | None) -> None:
@@ -84,6 +103,8 @@ class Keeper(Generic[Held]):
             while not self._is_done():
                 self._wakeup.sleep(self._pause())
                 self._turn()
+            if self._presence is not None:
+                self._presence.leave()
         finally:
             connections.close_all()
 
@@ -98,6 +119,10 @@ class Keeper(Generic[Held]):
         next_due = self._ledger.next_due()
         if next_due is not None:
             times.append(next_due)
+        if self._ledger.held():
+            times.append(self._cancels_at)
+        if self._presence is not None:
+            times.append(self._presence.due_at)
         ends = [
             now + _LOOK_EVERY,
             *([] if self._deadline is None else [self._deadline]),
@@ -113,6 +138,9 @@ class Keeper(Generic[Held]):
                     self._settle(estate)
                 for holding in self._ledger.due():
                     self._renew(holding)
+                self._look_for_cancels()
+                if self._presence is not None:
+                    self._presence.beat()
             except Exception as error:
                 # Whatever it is: without this thread every lease would end.
                 self._retry_at = clock.now() + self._patience.failed(error)
@@ -123,6 +151,15 @@ class Keeper(Generic[Held]):
             if estate.is_settled or estate.is_over:
                 self._estates.remove(estate)
                 self._tell(estate)
+
+    def _look_for_cancels(self) -> None:
+        owners = self._ledger.held()
+        if not owners or clock.now() < self._cancels_at:
+            return
+        self._cancels_at = clock.now() + _CANCELS_EVERY
+        jobs = Job.objects.using(self._database)
+        for token, ids in jobs.cancel_requested(list(owners)).items():
+            self._audience.cancelled(owners[token], token, ids)
 
     def _settle(self, estate: Estate[Held]) -> None:
         if estate.due_at <= clock.now() and not estate.is_settled:

@@ -1,14 +1,15 @@
 """What a keeper knows of the leases it renews."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
 
 from django_leasequeue import clock
+from django_leasequeue.claimed import Claimed
 from django_leasequeue.conf import conf
 from django_leasequeue.selection import Selection
 
@@ -40,11 +41,15 @@ class Holding(Generic[Owner]):
 
     token: UUID
     owner: Owner
-    announced_at: float
     # When to renew it next.
     due_at: float
     # None until the claim has told them.
     terms: dict[int, Term] | None = field(default=None)
+
+
+def terms_of(jobs: list[Claimed]) -> list[tuple[int, float, float, float]]:
+    """Return what a ledger has to know of jobs: id, lease, buffer, start of the lease."""
+    return [(job.id, job.lease, job.buffer, job.renewed_at) for job in jobs]
 
 
 class Ledger(Generic[Owner]):
@@ -61,19 +66,19 @@ class Ledger(Generic[Owner]):
     def announce(self, token: UUID, owner: Owner) -> None:
         """Enter a token that a claim is about to use; a second call changes nothing."""
         now = clock.now()
-        holding = Holding(token, owner, now, now + self._shortest / _PART)
+        holding = Holding(token, owner, now + self._shortest / _PART)
         with self._lock:
             self._holdings.setdefault(token, holding)
 
-    def claimed(self, token: UUID, jobs: Iterable[tuple[int, float, float]]) -> None:
-        """Enter jobs of a token as (id, lease, buffer); without any it is forgotten."""
+    def claimed(self, token: UUID, jobs: Iterable[Sequence[Any]]) -> None:
+        """Enter jobs of a token as `terms_of` makes them; without any it is forgotten."""
         with self._lock:
             holding = self._holdings.get(token)
             if holding is None:
                 return
             terms = holding.terms or {}
-            for job_id, lease, buffer in jobs:
-                terms[job_id] = Term(lease, buffer, holding.announced_at)
+            for job_id, lease, buffer, renewed_at in jobs:
+                terms[job_id] = Term(lease, buffer, renewed_at)
             holding.terms = terms
             self._tidy(holding)
 
@@ -100,6 +105,11 @@ class Ledger(Generic[Owner]):
         now = clock.now()
         with self._lock:
             return [h for h in self._holdings.values() if h.due_at <= now]
+
+    def held(self) -> dict[UUID, Owner]:
+        """Return the tokens by which jobs are held, with their owners."""
+        with self._lock:
+            return {h.token: h.owner for h in self._holdings.values() if h.terms}
 
     def next_due(self) -> float | None:
         """Return when the next token is to be renewed; None if there is none."""

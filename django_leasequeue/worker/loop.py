@@ -50,6 +50,7 @@ class Loop:
             while not self._stop.asked and self._left != 0:
                 self._turn()
             self._tell_end()
+            self._claimer.close()
             self._wait()
             left = self._crew.abandon(give_back=not self._leases.gives_back)
             at_once = self._stop.level is Level.AT_ONCE

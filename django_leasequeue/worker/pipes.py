@@ -14,9 +14,9 @@ Message = dict[str, Any]
 # A line up to this long enters a pipe whole or not at all (POSIX's least PIPE_BUF is 512;
 # Linux has 4,096). So a reader never waits for the rest of a line.
 LONGEST_LINE = 4096
-# Items of a list in one message: a job's id has up to 19 digits, and with it may go its
-# lease and buffer.
-_ITEMS = 60
+# Items of a list in one message: a job's id of up to 19 digits, and with it may go three
+# floats of up to 18.
+_ITEMS = 45
 # Messages kept while the other side does not read, the oldest dropped first. Only
 # bookkeeping is kept this way: what must not be lost is sent with a wait.
 _LONGEST_BACKLOG = 10_000

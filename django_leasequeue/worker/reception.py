@@ -42,7 +42,7 @@ class Reception:
                 child.is_idle = False
                 self._keeper.announce(UUID(token), child)
             case {"do": "claimed", "token": token, "jobs": jobs}:
-                self._ledger.claimed(UUID(token), jobs)
+                self._keeper.claimed(UUID(token), jobs)
             case {"do": "finished", "token": token, "id": job_id, "word": word}:
                 self._ledger.finished(UUID(token), [job_id])
                 self._tally.add(word)

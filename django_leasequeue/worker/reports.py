@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from django_leasequeue.claimed import Claimed
+from django_leasequeue.worker.ledger import terms_of
 from django_leasequeue.worker.pipes import Sender, in_chunks
 
 # Seconds to wait for room in the pipe. It is full only if the supervisor does not read, so
@@ -24,7 +25,7 @@ class Reports:
 
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """Tell what a claim returned."""
-        terms = [(job.id, job.lease, job.buffer) for job in jobs]
+        terms = terms_of(jobs)
         for some in in_chunks(terms) if terms else [[]]:
             self._sender.send({"do": "claimed", "token": token.hex, "jobs": some})
 

@@ -70,6 +70,19 @@ class Running:
             if not run.closed and not run.context.lease_lost:
                 _tell(run, why)
 
+    def cancel(self, token: UUID, ids: Iterable[int]) -> None:
+        """Tell runs that their jobs are to be cancelled."""
+        for run in self._of(token, ids):
+            if not run.closed and not run.context.cancel_requested:
+                run.context.cancel()
+                logger.info(
+                    "Job %s (%s) is to be cancelled. The run is told; if it does not look, "
+                    "it goes on to its end.",
+                    run.job.id,
+                    run.job.task,
+                    extra=about(run.job),
+                )
+
     def lose_overdue(self) -> None:
         """Tell the runs whose lease must be taken for over that it is lost."""
         now = clock.now()

@@ -23,9 +23,11 @@ from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.keeper import Keeper
 from django_leasequeue.worker.ledger import Ledger, shortest_lease
 from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.names import worker_name
 from django_leasequeue.worker.offspring import Offspring
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import in_chunks
+from django_leasequeue.worker.presence import Presence
 from django_leasequeue.worker.reception import Reception
 from django_leasequeue.worker.seat import Seat, shares
 from django_leasequeue.worker.stop import Level, Stop
@@ -57,7 +59,10 @@ class Supervisor:
         parts = shares(options.max_jobs, options.processes)
         self._seats = [Seat(number, share) for number, share in enumerate(parts, 1)]
         ledger: Ledger[Offspring] = Ledger(shortest_lease(options.selection))
-        self._keeper: Keeper[Offspring] = Keeper(options.database, ledger, self)
+        presence = Presence(worker_name(), options)
+        self._keeper: Keeper[Offspring] = Keeper(
+            options.database, ledger, self, presence
+        )
         self._reception = Reception(self._keeper, ledger, tally, self._reload)
         self._selector = selectors.DefaultSelector()
 
@@ -230,6 +235,11 @@ class Supervisor:
         """See keeper.Audience."""
         for some in in_chunks(sorted(ids)):
             owner.tell({"do": "lost", "token": token.hex, "ids": some, "why": why})
+
+    def cancelled(self, owner: Offspring, token: UUID, ids: set[int]) -> None:
+        """See keeper.Audience."""
+        for some in in_chunks(sorted(ids)):
+            owner.tell({"do": "cancel", "token": token.hex, "ids": some})
 
     def given_back(self, owner: Offspring, ids: set[int]) -> None:
         """See keeper.Audience."""

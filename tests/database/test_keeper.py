@@ -5,6 +5,7 @@ import logging
 import pytest
 from django.db import OperationalError, transaction
 
+from django_leasequeue import clock
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
 from django_leasequeue.worker import estate, ledger
@@ -30,6 +31,9 @@ class Audience:
     def lost(self, owner, token, ids, why):
         self.said.append(("lost", owner, token, ids, why))
 
+    def cancelled(self, owner, token, ids):
+        self.said.append(("cancelled", owner, token, ids))
+
     def given_back(self, owner, ids):
         self.said.append(("given back", owner, ids))
 
@@ -48,7 +52,9 @@ class Kept:
     def hold(self, *jobs, owner="child", lease=300, buffer=30):
         token = jobs[0].processing_token
         self.keeper.announce(token, owner)
-        self.ledger.claimed(token, [(job.id, lease, buffer) for job in jobs])
+        self.ledger.claimed(
+            token, [(job.id, lease, buffer, clock.now()) for job in jobs]
+        )
 
 
 @pytest.fixture
@@ -245,8 +251,10 @@ def test_close_waits_no_longer_than_it_may(failures):
     assert row(job)["status"] == Status.RUNNING
 
 
-def test_an_estate_of_unknown_claims_is_over_some_time():
-    known = ledger.Holding("token", "child", 0.0, 0.0)
-    assert estate.Estate("child", [known], None).is_over
-    fresh = ledger.Holding("token", "child", float("inf"), 0.0)
-    assert not estate.Estate("child", [fresh], None).is_over
+def test_a_claim_of_which_nothing_is_known_is_looked_for_for_a_while(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(clock, "now", lambda: now[0])
+    unknown = estate.Estate("child", [ledger.Holding("token", "child", 0.0)], None)
+    assert not unknown.is_over
+    now[0] = 1061
+    assert unknown.is_over

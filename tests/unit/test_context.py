@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from django_leasequeue.exceptions import JobRunAborted
+from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.worker.context import JobContext
 from tests.claims import claimed, context_of
 
@@ -53,4 +53,22 @@ def test_the_first_reason_stays():
     context.lose("first")
     context.lose("second")
     with pytest.raises(JobRunAborted, match="first"):
+        context.check()
+
+
+def test_a_cancel_is_seen_and_raised_by_check():
+    context = context_of(claimed())
+    context.check()
+    context.cancel()
+    assert context.cancel_requested
+    with pytest.raises(JobCancelled, match="Job 41 is to be cancelled"):
+        context.check()
+
+
+def test_a_lost_lease_comes_before_a_cancel():
+    """The job is another worker's by now, so its cancel is that worker's affair."""
+    context = context_of(claimed())
+    context.cancel()
+    context.lose("taken")
+    with pytest.raises(JobRunAborted):
         context.check()

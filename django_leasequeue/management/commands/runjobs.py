@@ -83,6 +83,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         """Run the worker to its end. Raise CommandError if a drained job failed."""
+        if given["drain"] and sys.stderr.isatty():
+            # A line for each job would tear the progress bar to pieces.
+            given["verbosity"] = max(given["verbosity"], 1) - 1
         log.configure(given["verbosity"])
         options = _options(given)
         if given["in_process"] and options.reload:
