@@ -11,6 +11,7 @@ from typing import Any
 from django.apps import apps
 from django.utils.module_loading import module_has_submodule
 
+from django_leasequeue.backoff import problem_with
 from django_leasequeue.conf import conf
 from django_leasequeue.dedup import Dedup, check_text
 from django_leasequeue.exceptions import UndiscoverableTask, UnknownTask
@@ -42,14 +43,20 @@ class TaskOptions:
     module: str = field(default="")
 
     def __post_init__(self):
+        for option in ("retry_on", "discard_on", "aliases"):
+            # A list, or one alone, does as well; isinstance() wants a tuple.
+            given = getattr(self, option)
+            several = (given,) if isinstance(given, str | type) else tuple(given)
+            object.__setattr__(self, option, several)
         for name in (self.name, *self.aliases):
             check_text("task name", name, LONGEST_NAME)
         check_text("queue", self.queue, LONGEST_QUEUE)
         check_priority(self.priority)
         check_count("max_attempts", self.max_attempts, 1)
         check_count("max_recoveries", self.max_recoveries, 0)
-        if self.backoff is not None and not callable(self.backoff):
-            raise TypeError("backoff must be a callable of the attempt's number.")
+        problem = None if self.backoff is None else problem_with(self.backoff)
+        if problem is not None:
+            raise TypeError(f"The backoff of {self.name!r} {problem}.")
         if not callable(self.dedup):
             as_dedup(self.dedup)
         if self.atomic and self.is_async:
@@ -151,13 +158,22 @@ def resolve(task: Any) -> TaskOptions:
 
     Raises UnknownTask for a name nobody registered, TypeError for anything that is neither.
     """
-    options = get(task) if isinstance(task, str) else getattr(task, "options", None)
+    options = _named(task) if isinstance(task, str) else getattr(task, "options", None)
     if not isinstance(options, TaskOptions):
         raise TypeError(
             f"{task!r} is no task. Decorate the function with @task and pass it, or pass its "
             "registered name."
         )
     return options
+
+
+def _named(name: str) -> TaskOptions:
+    try:
+        return get(name)
+    except UnknownTask:
+        # A web process imports only the tasks that it calls by themselves.
+        autodiscover()
+        return get(name)
 
 
 def check_discoverable(options: TaskOptions) -> None:

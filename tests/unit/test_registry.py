@@ -114,7 +114,7 @@ def test_resolve_refuses_what_is_no_task(wrong):
         ({"max_attempts": 2**31}, ValueError, "max_attempts"),
         ({"max_attempts": "3"}, TypeError, "max_attempts must be an int, not str"),
         ({"max_recoveries": -1}, ValueError, "max_recoveries must be at least 0"),
-        ({"backoff": 5}, TypeError, "backoff must be a callable"),
+        ({"backoff": 5}, TypeError, "must be Exponential, Linear, Fixed or a callable"),
         ({"dedup": ""}, ValueError, "dedup id must not be empty"),
         ({"dedup": 7}, TypeError, "dedup id must be a str"),
         (
@@ -267,3 +267,17 @@ def test_task_modules_follow_apps_and_settings(settings):
     modules = registry.task_modules()
     assert len(modules) == len(list(apps.get_app_configs())) + 1
     assert modules[-1] == "shop.jobs"
+
+
+@pytest.mark.parametrize("given", [OSError, [OSError], (OSError,)])
+def test_one_class_or_a_list_does_where_several_are_taken(given):
+    made = options(retry_on=given, discard_on=given)
+    assert made.retry_on == made.discard_on == (OSError,)
+
+
+def test_a_name_of_a_module_that_nobody_imported_yet(settings, package):
+    """A web process knows only the tasks that it calls itself."""
+    source = "from django_leasequeue import task\n@task\ndef run(): pass\n"
+    package({"chores/__init__": source})
+    settings.LEASEQUEUE = {"TASK_MODULES": ["chores"]}
+    assert registry.resolve("chores.run").name == "chores.run"
