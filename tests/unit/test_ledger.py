@@ -30,7 +30,7 @@ def ledger(time):
 
 def hold(ledger, *jobs, token=TOKEN, owner="child"):
     ledger.announce(token, owner)
-    ledger.claimed(token, jobs)
+    ledger.claimed(token, [(*job, clock.now()) for job in jobs])
 
 
 def tokens(holdings):
@@ -57,6 +57,15 @@ def test_052_jobs_are_renewed_at_a_third_of_the_shortest_of_their_leases(ledger)
     assert ledger.next_due() == 1010
 
 
+def test_a_lease_counts_from_its_claim_not_from_the_announcement(ledger, time):
+    ledger.announce(TOKEN, "child")
+    time.now = 5000
+    ledger.claimed(TOKEN, [(1, 30, 3, 4995)])
+    assert ledger.take_over() == []
+    time.now = 5022
+    assert [ids for _, ids in ledger.take_over()] == [{1}]
+
+
 def test_a_renewal_counts_from_when_it_was_sent(ledger, time):
     hold(ledger, (1, 30, 3))
     [holding] = ledger._holdings.values()
@@ -76,7 +85,7 @@ def test_a_busy_row_is_tried_again_soon(ledger, time):
 def test_a_claim_that_took_nothing_is_forgotten(ledger):
     hold(ledger)
     assert ledger.next_due() is None
-    ledger.claimed(TOKEN, [(1, 30, 3)])
+    ledger.claimed(TOKEN, [(1, 30, 3, 1000)])
     assert ledger.next_due() is None
 
 
@@ -91,7 +100,7 @@ def test_a_token_goes_with_its_last_job(ledger):
 
 def test_jobs_told_in_several_messages_belong_together(ledger):
     hold(ledger, (1, 30, 3))
-    ledger.claimed(TOKEN, [(2, 30, 3)])
+    ledger.claimed(TOKEN, [(2, 30, 3, 1000)])
     [holding] = ledger.leave("child")
     assert set(holding.terms) == {1, 2}
 

@@ -106,7 +106,7 @@ def test_a_message_that_would_not_enter_whole_is_refused(ends):
 
 def test_long_lists_are_sent_in_pieces(ends):
     sender, _ = ends
-    terms = [(2**63 - n, 123456.789012, 12345.678901) for n in range(200)]
+    terms = [(2**63 - n, 123456.789012, 1e5 / 7, 1e6 / 7) for n in range(200)]
     pieces = list(in_chunks(terms))
     assert [term for piece in pieces for term in piece] == terms
     assert len(pieces) > 1

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import Error, connections, router
+from django.db import Error, InterfaceError, OperationalError, connections, router
 
 from django_leasequeue.conf import conf
 from django_leasequeue.models import Job
@@ -80,6 +80,13 @@ class Command(BaseCommand):
             choices=tuple(connections),
             help="The alias of the database that holds the jobs.",
         )
+
+    def check(self, *args: Any, **kwargs: Any) -> None:
+        """Run the system checks, as far as that is possible without a database."""
+        try:
+            super().check(*args, **kwargs)
+        except (InterfaceError, OperationalError) as error:
+            log.logger.warning("Some system checks were left out: %s", error)
 
     def handle(self, *args: Any, **given: Any) -> None:
         """Run the worker to its end. Raise CommandError if a drained job failed."""
