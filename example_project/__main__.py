@@ -7,7 +7,7 @@ further arguments go to `manage.py` instead: `python3 -m example_project runserv
 import os
 import sys
 
-import bootstrap
+from example_project import bootstrap
 
 
 def main(arguments):

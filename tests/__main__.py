@@ -16,8 +16,8 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import bootstrap
-from bootstrap import CannotInstall
+from example_project import bootstrap
+from example_project.bootstrap import CannotInstall
 from tests import machine, runs, servers
 from tests.server_programs import NAMES, ServerMissing
 

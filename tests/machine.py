@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import bootstrap
-from bootstrap import CannotInstall
+from example_project import bootstrap
+from example_project.bootstrap import CannotInstall
 from tests import server_programs
 from tests.server_programs import ServerMissing
 

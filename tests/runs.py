@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import bootstrap
+from example_project import bootstrap
 
 RUN_SECONDS = 45 * 60
 STOP_SECONDS = 60

@@ -68,7 +68,6 @@ def test_sdist_has_package_tests_and_demo(built):
         "LICENSE",
         "README.md",
         "CHANGELOG.md",
-        "bootstrap.py",
         "tests/settings.py",
     }
     wanted |= {"example_project/__main__.py", *package_files()}

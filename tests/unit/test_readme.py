@@ -9,13 +9,13 @@ from dataclasses import fields
 
 import pytest
 
-import bootstrap
 from django_leasequeue import backoff, conf
 from django_leasequeue.management.commands.runjobs import Command
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.specs import JobSpec
 from django_leasequeue.worker.context import JobContext
 from example_project import __main__ as demo
+from example_project import bootstrap
 from tests import readme
 from tests.__main__ import PAIRS
 from tests.processes import ROOT

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".venv"
 OLDEST_PYTHON = (3, 11)
 
