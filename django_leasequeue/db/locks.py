@@ -12,6 +12,7 @@ from django.db.models.lookups import Exact
 
 from django_leasequeue import clock
 from django_leasequeue.db.errors import in_transaction, is_lock_wait
+from django_leasequeue.db.transactions import is_read_committed, read_committed
 
 # Seconds for which a lock is asked for without queueing, where one that was queued for can't
 # be given back. Claims and settles are over long before; what lasts longer is a slow caller
@@ -105,8 +106,18 @@ def take_write_lock(rows) -> None:
 
 @contextmanager
 def write_transaction(rows):
-    """A transaction on the rows' database that begins by taking the write lock, if there is one."""
-    with transaction.atomic(using=rows.db):
+    """A transaction on the rows' database that begins by taking the write lock, if there is one.
+
+    Elsewhere it sees and locks the newest rows and nothing but rows, whatever isolation the
+    project works at: at REPEATABLE READ, InnoDB would lock the gaps between them as well,
+    and hold up everybody who inserts there.
+    """
+    connection = transaction.get_connection(rows.db)
+    if not connection.features.has_select_for_update or is_read_committed(connection):
+        begin = transaction.atomic(using=rows.db)
+    else:
+        begin = read_committed(rows.db)
+    with begin:
         take_write_lock(rows)
         yield
 

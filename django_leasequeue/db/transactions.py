@@ -70,6 +70,18 @@ def _open_on_mysql(driver, driver_error) -> bool:
         return number == _MYSQL_IN_PROGRESS
 
 
+def is_read_committed(connection) -> bool:
+    """Whether the project has the connection read the newest committed rows.
+
+    Judged by its settings, so that it costs no statement. On PostgreSQL that takes the
+    server's default for granted: what another level would refuse is run again.
+    """
+    connection.ensure_connection()  # which reads the level from the settings
+    level = getattr(connection, "isolation_level", None)
+    name = getattr(level, "name", None) or str(level)  # psycopg's is an enum
+    return name.upper().replace("_", " ") == "READ COMMITTED"
+
+
 @contextmanager
 def read_committed(using: str) -> Iterator[None]:
     """An atomic block in which each statement sees the newest committed rows.
