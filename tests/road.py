@@ -9,6 +9,7 @@ from django.db import DatabaseError, OperationalError, connections
 from django_leasequeue import registry, task
 from django_leasequeue.models import Job
 from django_leasequeue.selection import Selection
+from tests.helpers import new_connection
 
 WORKER = "host:1"
 
@@ -50,6 +51,56 @@ def table(using="default"):
 def ids(jobs):
     """Return the ids of jobs or Claimed, in their order."""
     return [job.id for job in jobs]
+
+
+@contextlib.contextmanager
+def isolation(level, using="default"):
+    """Let this thread's connection work at an isolation level, such as "repeatable read".
+
+    SQLite has but one, so that there nothing changes.
+    """
+    connection = connections[using]
+    if connection.vendor == "sqlite":
+        yield
+        return
+    if connection.vendor == "postgresql":
+        from django.db.backends.postgresql.psycopg_any import IsolationLevel
+
+        level = IsolationLevel[level.upper().replace(" ", "_")]
+    usual = connection.settings_dict
+    options = {**usual.get("OPTIONS", {}), "isolation_level": level}
+    connection.close()
+    connection.settings_dict = {**usual, "OPTIONS": options}
+    try:
+        yield
+    finally:
+        connection.close()
+        connection.settings_dict = usual
+
+
+@contextlib.contextmanager
+def locked(jobs, using="default"):
+    """Keep the jobs' rows locked from another connection, on SQLite the whole file.
+
+    Yields a function that lets them go before the block ends.
+    """
+    with new_connection(using) as connection:
+        connection.set_autocommit(False)
+        with connection.cursor() as cursor:
+            if connection.features.has_select_for_update:
+                # One by one: MariaDB would scan for a list, and lock all that it passes.
+                for job in jobs:
+                    cursor.execute(
+                        "SELECT id FROM leasequeue_job WHERE id = %s FOR UPDATE",
+                        [job.id],
+                    )
+            else:
+                cursor.execute("UPDATE leasequeue_job SET id = id WHERE id = 0")
+        try:
+            yield connection.rollback
+        finally:
+            connection.rollback()
+            connection.set_autocommit(True)
 
 
 @contextlib.contextmanager
