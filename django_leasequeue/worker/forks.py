@@ -27,8 +27,9 @@ def guard() -> None:
     global _guarding
     if not _guarding:
         _guarding = True
-        connection_created.connect(_remember)
-        os.register_at_fork(after_in_child=_give_up_connections)
+        if hasattr(os, "register_at_fork"):  # Windows forks nothing
+            connection_created.connect(_remember)
+            os.register_at_fork(after_in_child=_give_up_connections)
 
 
 def end_copy(error: BaseException | None) -> None:

@@ -371,6 +371,36 @@ def test_102_threads_close_their_connections(drain_here):
     assert not [t for t in threading.enumerate() if t.name.startswith("leasequeue")]
 
 
+def test_in_process_it_needs_nothing_that_windows_lacks(worker_process, tmp_path):
+    """A command that takes those things away and then runs ours, for want of Windows."""
+    commands = tmp_path / "windowless" / "management" / "commands"
+    commands.mkdir(parents=True)
+    for folder in (commands, commands.parent, commands.parent.parent):
+        (folder / "__init__.py").touch()
+    (commands / "runbare.py").write_text(
+        "import os, signal, sys\n"
+        "import asyncio, concurrent.futures.thread\n"
+        "del os.register_at_fork, os.set_blocking\n"
+        "del signal.SIGHUP, signal.pthread_sigmask\n"
+        "sys.modules.update(fcntl=None, termios=None, pwd=None)\n"
+        "from django_leasequeue.management.commands.runjobs import Command\n"
+    )
+    (tmp_path / "bare.py").write_text(
+        "from tests.settings import *\n"
+        "INSTALLED_APPS = [*INSTALLED_APPS, 'windowless']\n"
+    )
+    job = tasks.add.dispatch(1, 1).job
+    process = worker_process(
+        "--drain",
+        "--in-process",
+        "--skip-checks",  # these import tasks of ours that lock files
+        command="runbare",
+        env={**found_in(tmp_path), "DJANGO_SETTINGS_MODULE": "bare"},
+    )
+    assert process.wait() == 0, process.output
+    assert row(job)["status"] == Status.SUCCEEDED
+
+
 # --- Other ways to start it
 
 
