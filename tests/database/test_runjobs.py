@@ -7,6 +7,7 @@ import subprocess
 import sys
 import termios
 import threading
+import uuid
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError, connections
 from django.db.backends.signals import connection_created
 
+from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
 from django_leasequeue.worker import readiness
@@ -340,7 +342,9 @@ def test_in_process_a_lost_lease_is_told_to_the_task(announcement, settings):
     worker = InProcess(options(), tally)
     with in_thread(worker.run) as running:
         assert announcement.wait() == f"{os.getpid()} started"
-        Job.objects.filter(pk=job.pk).update(processing_token=os.urandom(16).hex())
+        Job.objects.filter(pk=job.pk).update(
+            processing_token=uuid.uuid4(), processing_until=DatabaseNow(3600)
+        )
         assert announcement.wait() == "lost"
         eventually(lambda: tally.counts["lost"])
         worker.stop.request(Level.GRACEFUL, "the test is done")
