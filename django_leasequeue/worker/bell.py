@@ -11,11 +11,14 @@ class Bell:
         self.descriptor, self._ringing = os.pipe()
         for end in (self.descriptor, self._ringing):
             os.set_blocking(end, False)
+        self._closed = False
 
     def ring(self) -> None:
         """Make the descriptor readable."""
-        # A full pipe rings already; a closed one has nobody left to hear it.
-        with contextlib.suppress(OSError):
+        if self._closed:
+            return  # nobody is left to hear it
+        # A full pipe rings already.
+        with contextlib.suppress(BlockingIOError):
             os.write(self._ringing, b"!")
 
     def clear(self) -> None:
@@ -26,5 +29,6 @@ class Bell:
 
     def close(self) -> None:
         """Close both ends."""
+        self._closed = True
         os.close(self._ringing)
         os.close(self.descriptor)

@@ -177,6 +177,7 @@ class Supervisor:
             if not child.was_told and not self.stop.asked:
                 logger.info("Child %s starts anew: %s has changed.", child.number, path)
                 child.was_told = True
+                child.kill_at = clock.now() + self._options.shutdown_timeout + _GRACE
                 child.tell({"do": "stop", "why": "the code has changed"})
 
     def _ended(self, child: Offspring) -> None:

@@ -110,27 +110,29 @@ class Command(BaseCommand):
         # A supervisor uses the database in its keeper's thread only.
         close_idle()
         try:
-            if given["in_process"]:
-                self._run_here(options, tally)
-            else:
-                self._supervise(options, tally)
+            left = (self._run_here if given["in_process"] else self._supervise)(
+                options, tally
+            )
         finally:
             tally.close()
-        if options.drain and tally.failed:
-            jobs = "job" if tally.failed == 1 else "jobs"
-            raise CommandError(f"{tally.failed} {jobs} failed.", returncode=1)
-
-    def _run_here(self, options: WorkerOptions, tally: Tally) -> None:
-        from django_leasequeue.worker.inprocess import InProcess
-
-        left = InProcess(options, tally).run()
+        failed = tally.failed if options.drain else 0
         if left and getattr(self, "_called_from_command_line", False):
             # Threads whose task does not return would be in the way of an orderly end.
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(0)
+            os._exit(1 if failed else 0)
+        if failed:
+            jobs = "job" if failed == 1 else "jobs"
+            raise CommandError(f"{failed} {jobs} failed.", returncode=1)
 
-    def _supervise(self, options: WorkerOptions, tally: Tally) -> None:
+    def _run_here(self, options: WorkerOptions, tally: Tally) -> int:
+        """Work in this process; return how many jobs still run in it."""
+        from django_leasequeue.worker.inprocess import InProcess
+
+        return InProcess(options, tally).run()
+
+    def _supervise(self, options: WorkerOptions, tally: Tally) -> int:
+        """Work in child processes; no job runs in this one."""
         # Not at the top: Windows has not all that it imports.
         from django_leasequeue.worker.supervisor import Supervisor
 
@@ -145,6 +147,7 @@ class Command(BaseCommand):
             raise CommandError(
                 "The children died before they could work.", returncode=1
             )
+        return 0
 
 
 def _options(given: dict[str, Any]) -> WorkerOptions:
