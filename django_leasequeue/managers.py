@@ -94,7 +94,10 @@ class JobQuerySet(models.QuerySet):
             meta,
             dedup,
         )
-        return Dispatch(*transitions.dispatch.dispatch(self._rows(), prepare(spec)))
+        prepared = prepare(spec)
+        rows = self._rows()
+        with db.saying_what_to_migrate(rows):
+            return Dispatch(*transitions.dispatch.dispatch(rows, prepared))
 
     async def adispatch(self, task, args=(), kwargs=None, **options) -> Dispatch:
         """See dispatch()."""
@@ -115,7 +118,9 @@ class JobQuerySet(models.QuerySet):
                     f"In spec {number} of dispatch_many; nothing was stored."
                 )
                 raise
-        done = transitions.dispatch.dispatch_many(self._rows(), prepared)
+        rows = self._rows()
+        with db.saying_what_to_migrate(rows):
+            done = transitions.dispatch.dispatch_many(rows, prepared)
         return [Dispatch(*pair) for pair in done]
 
     async def adispatch_many(self, specs) -> list[Dispatch]:

@@ -14,12 +14,13 @@ SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d AS n FROM
 def multiply(job, count, *, using):
     """Add `count` rows, at most 10,000, that are like `job` but for the id.
 
-    If it has a dedup id, theirs are "<its id's number>-0", "…-1" and so on.
+    If it has a dedup id, theirs are "<its own id>-0", "…-1" and so on. `job` may be of a
+    migration's model.
     """
     connection = connections[using]
     quote = connection.ops.quote_name
-    table = quote(Job._meta.db_table)
-    columns = [quote(f.column) for f in Job._meta.concrete_fields if not f.primary_key]
+    table = quote(job._meta.db_table)
+    columns = [quote(f.column) for f in job._meta.concrete_fields if not f.primary_key]
     mark = "CONCAT(id, '-', n)" if connection.vendor == "mysql" else "id || '-' || n"
     values = [
         f"CASE WHEN dedup_id IS NOT NULL THEN {mark} END"

@@ -13,6 +13,7 @@ from django_leasequeue.db.errors import (
     is_sequence_behind,
     is_violation,
     rerun,
+    saying_what_to_migrate,
 )
 from django_leasequeue.db.ids import first_inserted_id, reserve_ids
 from django_leasequeue.db.instants import DatabaseNow, loaded_time, stored_time
@@ -55,6 +56,7 @@ __all__ = [
     "reads_are_fresh",
     "rerun",
     "reserve_ids",
+    "saying_what_to_migrate",
     "stored_time",
     "take",
     "take_write_lock",

@@ -3,6 +3,7 @@
 import random
 import re
 import time
+from contextlib import contextmanager
 
 from django.db import Error, InterfaceError, OperationalError, models, transaction
 
@@ -21,6 +22,11 @@ _POSTGRES_LOCK_WAIT = "55P03"
 _MYSQL_LOST = {2002, 2003, 2006, 2013, 2055, 1053, 1927, 4031}
 # The file, or a table of it where connections share a cache (SQLITE_BUSY, SQLITE_LOCKED).
 _SQLITE_PASSING = ("database is locked", "database table is locked")
+# Unknown table, unknown column.
+_MYSQL_UNMIGRATED = {1146, 1054}
+# undefined_table, undefined_column
+_POSTGRES_UNMIGRATED = {"42P01", "42703"}
+_SQLITE_UNMIGRATED = ("no such table", "no such column", "has no column named")
 # A unique key already holds the value; the message names the key.
 _MYSQL_DUPLICATE = 1062
 _POSTGRES_LOST_CLASS = "08"
@@ -35,7 +41,9 @@ def is_passing_trouble(error: BaseException, connection) -> bool:
         return _mysql_number(error) in _MYSQL_PASSING
     if connection.vendor == "postgresql":
         return getattr(cause, "sqlstate", None) in _POSTGRES_PASSING
-    return isinstance(error, OperationalError) and str(error).startswith(_SQLITE_PASSING)
+    return isinstance(error, OperationalError) and str(error).startswith(
+        _SQLITE_PASSING
+    )
 
 
 def is_lock_wait(error: BaseException, connection) -> bool:
@@ -63,6 +71,32 @@ def is_connection_lost(error: BaseException, connection) -> bool:
             return isinstance(error, (InterfaceError, OperationalError))
         return state in _POSTGRES_LOST or state.startswith(_POSTGRES_LOST_CLASS)
     return False
+
+
+def is_unmigrated(error: BaseException, connection) -> bool:
+    """Whether a table or a column is missing that the statement names."""
+    if connection.vendor == "mysql":
+        return _mysql_number(error) in _MYSQL_UNMIGRATED
+    if connection.vendor == "postgresql":
+        return getattr(error.__cause__, "sqlstate", None) in _POSTGRES_UNMIGRATED
+    return isinstance(error, OperationalError) and any(
+        words in str(error) for words in _SQLITE_UNMIGRATED
+    )
+
+
+@contextmanager
+def saying_what_to_migrate(rows):
+    """Add what is to be done to an error that says that the tables are not this version's."""
+    try:
+        yield
+    except Error as error:
+        if is_unmigrated(error, transaction.get_connection(rows.db)):
+            label = rows.model._meta.app_label
+            error.add_note(
+                f"The tables of the queue in database {rows.db!r} are missing or not those "
+                f"of this version: run 'manage.py migrate {label} --database {rows.db}'."
+            )
+        raise
 
 
 def is_violation(

@@ -48,5 +48,3 @@ class PartialIndex(models.Index):
 
     def __eq__(self, other):
         return super().__eq__(other) and self.where == getattr(other, "where", None)
-
-    __hash__ = models.Index.__hash__
