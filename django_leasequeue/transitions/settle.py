@@ -10,7 +10,15 @@ from functools import partial
 from typing import NamedTuple, assert_never
 
 from django.db import transaction
-from django.db.models import F, QuerySet, TextField, Value
+from django.db.models import (
+    BooleanField,
+    Case,
+    F,
+    QuerySet,
+    TextField,
+    Value,
+    When,
+)
 
 from django_leasequeue import db
 from django_leasequeue.claimed import Claimed
@@ -30,6 +38,9 @@ from django_leasequeue.states import Status
 
 # Seconds for which a settle runs again by itself; the settler tries until the lease ends.
 PATIENCE = 5.0
+
+
+_NOW = ("pk", "status", "claims", "processing_token", "last_token", "worker", "lasts")
 
 
 class Verdict(Enum):
@@ -200,21 +211,27 @@ def _pending(delay) -> dict:
     return {"run_at": db.DatabaseNow(delay), "recoveries": 0, "status": Status.PENDING}
 
 
-def _explain(rows, missed: list[Claimed]) -> dict:
+def _explain(rows, missed: list[Claimed]) -> dict[tuple[int, int], Settled]:
     """Read the rows that were missed, without a lock, and tell busy ones from lost ones."""
-    rows_now = {
-        row["pk"]: row
-        for row in rows.filter(pk__in=[job.id for job in missed]).values(
-            "pk", "status", "claims", "processing_token", "last_token", "worker"
-        )
-    }
-    lasting = set()
+    by_buffer = defaultdict(list)
     for job in missed:
-        lasting.update(_lasting(rows, [job]).values_list("pk", flat=True))
-    return {job.fence: _verdict(job, rows_now.get(job.id), lasting) for job in missed}
+        by_buffer[job.buffer].append(job)
+    verdicts = {}
+    for buffer, jobs in by_buffer.items():
+        # In one look with the rest: of two, the second could miss what the first still saw.
+        lasts = Case(
+            When(processing_until__gt=db.DatabaseNow(buffer), then=Value(True)),
+            default=Value(False),
+            output_field=BooleanField(),
+        )
+        found = rows.filter(pk__in=[job.id for job in jobs]).annotate(lasts=lasts)
+        rows_now = {row["pk"]: row for row in found.values(*_NOW)}
+        for job in jobs:
+            verdicts[job.fence] = _verdict(job, rows_now.get(job.id))
+    return verdicts
 
 
-def _verdict(job: Claimed, row, lasting: set[int]) -> Settled:
+def _verdict(job: Claimed, row) -> Settled:
     if row is None:
         return Settled(Verdict.LOST, None, "its row was removed")
     if row["last_token"] == job.token:
@@ -229,7 +246,7 @@ def _verdict(job: Claimed, row, lasting: set[int]) -> Settled:
         return Settled(
             Verdict.LOST, row["worker"], f"it was given back and is {row['status']}"
         )
-    if job.id in lasting:
+    if row["lasts"]:
         return Settled(Verdict.BUSY)
     return Settled(
         Verdict.LOST, row["worker"], "its lease ended before the outcome was written"
