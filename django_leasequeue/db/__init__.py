@@ -15,7 +15,7 @@ from django_leasequeue.db.errors import (
     rerun,
     saying_what_to_migrate,
 )
-from django_leasequeue.db.ids import first_inserted_id, reserve_ids
+from django_leasequeue.db.ids import first_inserted_id, reserve_ids, update_in_order
 from django_leasequeue.db.instants import DatabaseNow, loaded_time, stored_time
 from django_leasequeue.db.lanes import Lane, lanes
 from django_leasequeue.db.locks import (
@@ -62,6 +62,7 @@ __all__ = [
     "take_write_lock",
     "unindexed",
     "update_free",
+    "update_in_order",
     "wait_for",
     "wait_for_unchanged",
     "waiting_at_most",

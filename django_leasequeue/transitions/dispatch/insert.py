@@ -93,10 +93,13 @@ def _insert_then_hand_out(rows, wanted: list[Prepared], jobs: list, ordered: lis
     _insert_in_order(rows, wanted, jobs)
     for start in range(0, len(ordered), ROWS):
         some = ordered[start : start + ROWS]
-        # Only MySQL and MariaDB come here; they update in the order asked for.
-        rows.filter(pk__in=[job.pk for job in some]).order_by(
-            "queue", "released_dedup_id"
-        ).update(dedup_id=F("released_dedup_id"), released_dedup_id=None)
+        db.update_in_order(
+            rows,
+            [job.pk for job in some],
+            ["queue", "released_dedup_id"],
+            dedup_id=F("released_dedup_id"),
+            released_dedup_id=None,
+        )
     for job in ordered:
         job.dedup_id, job.released_dedup_id = job.released_dedup_id, None
 

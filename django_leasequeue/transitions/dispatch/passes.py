@@ -55,6 +55,8 @@ def until_decided(
     patience = Patience(PATIENCE)
     hidden = False
     while True:
+        # A wait that lasts until the end is followed by one more look.
+        is_last = patience.over
         try:
             decided = db.rerun(
                 partial(one_pass, patience, hidden),
@@ -80,7 +82,7 @@ def until_decided(
                     "transaction that has touched the id's job and does not end",
                 ) from error
             raise
-        if patience.over:
+        if is_last:
             raise _conflict(
                 wanted,
                 "other dispatches came first, or its job changed, again and again for "
