@@ -1,9 +1,9 @@
 """The settler: the thread that stores what runs yielded, in groups.
 
 Whatever has ended while the last write was in flight goes into the next one; when idle, an
-outcome is written at once. An outcome leaves the settler in one of three ways: it is
-written, the row says that the lease was lost, or the database refuses even its plainest
-form. While the database is away, or somebody holds the row locked, it is tried again.
+outcome is written at once. An outcome leaves the settler in one of two ways: it is written,
+in its plainest form if the database refuses the details, or the row says that the lease was
+lost. Until then it is tried again: a run that has ended is not thrown away.
 """
 
 import threading

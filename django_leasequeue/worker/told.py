@@ -94,25 +94,16 @@ def log_lost(run: Run, outcome: Outcome, holder: str | None, why: str) -> None:
     )
 
 
-def log_refused(run: Run, outcome: Outcome, error: Exception, final: bool) -> None:
-    """Write the line for an outcome that the database refuses to store.
-
-    `final`: whether no plainer form of it is left to try.
-    """
+def log_refused(run: Run, outcome: Outcome, error: Exception) -> None:
+    """Write the line for an outcome of which only the plainest form could be stored."""
     job, word = run.job, word_for(outcome)
-    then = (
-        "Nothing is stored: it runs again when its lease ends."
-        if final
-        else "It is stored without them."
-    )
-    logger.log(
-        logging.ERROR if final else logging.WARNING,
-        "Job %s (%s) %s, but the database refuses the details: %s. %s",
+    logger.warning(
+        "Job %s (%s) %s, but the database refuses the details: %s. It is stored without "
+        "them.",
         job.id,
         job.task,
         word,
         error,
-        then,
         exc_info=error,
         extra=about(job, outcome=word),
     )

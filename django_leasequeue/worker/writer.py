@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from django.db import Error, connections
+from django.db import DataError, Error, IntegrityError, connections
 
 from django_leasequeue import clock, db
 from django_leasequeue.models import Job
@@ -17,8 +17,8 @@ from django_leasequeue.worker.running import Run
 
 _FIRST_BUSY_PAUSE = 0.02
 _LONGEST_BUSY_PAUSE = 1.0
-# Lost connections in a row after which an outcome itself is suspected: MySQL closes the
-# connection on a packet that it finds too large.
+# Failures in a row after which an outcome itself is suspected, though the error says
+# nothing of the kind: MySQL closes the connection on a packet that it finds too large.
 _SUSPICIOUS = 3
 
 
@@ -31,7 +31,7 @@ class Entry:
     # By `clock.now()`.
     not_before: float = 0.0
     found_busy: int = 0
-    cut_off: int = 0
+    failures: int = 0
 
 
 class Writer:
@@ -84,17 +84,19 @@ class Writer:
         """Whether the database, not one of the outcomes, is the likely cause."""
         if not isinstance(error, Error):
             return False
+        if isinstance(error, (DataError, IntegrityError)):
+            return False
+        # A full disk, a server that is read-only after a failover or takes no more
+        # connections: neither says that the outcome is sound, nor that it isn't.
         connection = connections[self._database]
         if db.is_passing_trouble(error, connection):
             return True
-        if not db.is_connection_lost(error, connection):
-            return False
         for entry in entries:
-            entry.cut_off += 1
-        if min(entry.cut_off for entry in entries) < _SUSPICIOUS:
+            entry.failures += 1
+        if min(entry.failures for entry in entries) < _SUSPICIOUS:
             return True
         if len(entries) == 1:
-            entries[0].cut_off = 0
+            entries[0].failures = 0
         connection.close()
         return not self._answers()
 
@@ -107,13 +109,22 @@ class Writer:
         return True
 
     def _refused(self, entry: Entry, error: Exception) -> None:
+        """Try the plainest form; what fails in that too is not the outcome's fault."""
         plainer = plain(entry.outcome)
-        told.log_refused(entry.run, entry.outcome, error, final=plainer is None)
-        if plainer is None:
-            self._settled(entry.run, told.LOST)
-        else:
-            entry.outcome = plainer
-            self.write([entry])
+        if plainer is not None:
+            jobs = Job.objects.using(self._database)
+            try:
+                [result] = jobs.settle([(entry.run.job, plainer)])
+            except Exception as still:
+                error = still
+            else:
+                self._patience.worked()
+                if result.verdict is Verdict.WRITTEN:
+                    told.log_refused(entry.run, entry.outcome, error)
+                    entry.outcome = plainer
+                self._judge(entry, result)
+                return
+        self._postpone([entry], self._patience.failed(error))
 
     def _postpone(self, entries: list[Entry], pause: float) -> None:
         for entry in entries:

@@ -2,14 +2,22 @@
 
 import logging
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
-from django.db import DataError, connection, transaction
+from django.db import (
+    DataError,
+    InternalError,
+    OperationalError,
+    connection,
+    transaction,
+)
 
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Failed, Released, RetryLater, Snoozed, Succeeded
 from django_leasequeue.signals import job_settled
 from django_leasequeue.states import Status
+from django_leasequeue.worker import patience
 from django_leasequeue.worker.running import Run
 from django_leasequeue.worker.settler import Settler
 from tests.claims import context_of
@@ -172,16 +180,34 @@ def test_an_error_that_can_not_be_stored_is_stored_by_its_kind(settling, run, re
     assert "could not be stored" in error["message"]
 
 
-@pytest.mark.parametrize("error", [DataError("refused"), TypeError("a fault of ours")])
-def test_what_is_refused_in_its_plainest_form_is_left_to_the_lease(
-    settling, run, refuse, lines, error
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperationalError(1290, "running with the --read-only option"),
+        OperationalError("attempt to write a readonly database"),
+        InternalError("cannot execute UPDATE in a read-only transaction"),
+        DataError("refused, in whatever form"),
+        TypeError("a fault of ours"),
+    ],
+)
+def test_a_database_that_takes_nothing_does_not_cost_the_outcome(
+    settling, run, refuse, monkeypatch, error
 ):
-    refuse(error, lambda pairs: True)
+    monkeypatch.setattr(patience, "_LONGEST_PAUSE", 0.1)
+    asked = refuse(error, times(12))
     settling.put(run, Succeeded("1"))
+    assert settling.word(run) == "succeeded"
+    assert row(run.job)["result"] == 1
+    assert len(asked) == 13
+
+
+def test_what_never_can_be_stored_is_tried_until_the_lease_is_lost(
+    settling, run, refuse
+):
+    refuse(DataError("refused"), times(4))
+    settling.put(run, Succeeded("1"))
+    Job.objects.filter(pk=run.job.id).update(processing_token=uuid4())
     assert settling.word(run) == "lost"
-    assert row(run.job)["status"] == Status.RUNNING
-    assert lines()[-1][0] == "ERROR"
-    assert "runs again when its lease ends" in lines()[-1][1]
 
 
 def test_004_passing_trouble_is_sat_out(settling, run, refuse, lines):
