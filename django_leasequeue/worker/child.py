@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 from uuid import UUID
 
 import django
@@ -21,6 +20,7 @@ from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import Receiver, Sender
 from django_leasequeue.worker.reports import Reports
 from django_leasequeue.worker.stop import Level, Stop
+from django_leasequeue.worker.vital import vital_thread
 from django_leasequeue.worker.wakeup import Wakeup
 
 
@@ -72,11 +72,8 @@ def _work(
     from django_leasequeue.worker.running import Running
 
     running = Running()
-    threading.Thread(
-        target=_hear,
-        args=(control, reports, stop, running),
-        name="leasequeue-control",
-        daemon=True,
+    vital_thread(
+        _hear, control, reports, stop, running, name="leasequeue-control"
     ).start()
     registry.autodiscover()
     name = worker_name()

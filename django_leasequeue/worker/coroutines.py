@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from django.db import connections
 
 from django_leasequeue.worker.running import Run
+from django_leasequeue.worker.vital import vital_thread
 
 
 class Coroutines:
@@ -39,9 +40,7 @@ class Coroutines:
             self._free -= 1
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._run_loop, name="leasequeue-async", daemon=True
-            )
+            self._thread = vital_thread(self._run_loop, name="leasequeue-async")
             self._thread.start()
         self._loop.call_soon_threadsafe(self._begin, run)
 

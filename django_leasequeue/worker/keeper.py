@@ -6,7 +6,6 @@ Every token is renewed at a third of its shortest lease. While the database is a
 tries again soon, and once a lease must be taken for over it says so: the job is lost.
 """
 
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
@@ -20,6 +19,7 @@ from django_leasequeue.worker.ledger import Holding, Ledger
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.patience import Patience
 from django_leasequeue.worker.presence import Presence
+from django_leasequeue.worker.vital import vital_thread
 from django_leasequeue.worker.wakeup import Wakeup
 
 Owner = TypeVar("Owner", contravariant=True)
@@ -68,9 +68,7 @@ class Keeper(Generic[Held]):
         # When to look for cancels next, by `clock.now()`, while jobs are held.
         self._cancels_at = 0.0
         self._deadline: float | None = None
-        self._thread = threading.Thread(
-            target=self._work, name="leasequeue-keeper", daemon=True
-        )
+        self._thread = vital_thread(self._work, name="leasequeue-keeper")
 
     def start(self) -> None:
         """Start the thread."""

@@ -6,7 +6,6 @@ in its plainest form if the database refuses the details, or the row says that t
 lost. Until then it is tried again: a run that has ended is not thrown away.
 """
 
-import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
@@ -15,6 +14,7 @@ from django.db import connections
 from django_leasequeue import clock
 from django_leasequeue.outcomes import Outcome
 from django_leasequeue.worker.running import Run
+from django_leasequeue.worker.vital import vital_thread
 from django_leasequeue.worker.writer import Entry, Writer
 
 # SQLite allows 32,766 parameters a statement, and a group holds its row locks for as long
@@ -30,9 +30,7 @@ class Settler:
         self._waiting: list[Entry] = []
         self._deadline = float("inf")
         self._writer = Writer(database, self._waiting.extend, settled)
-        self._thread = threading.Thread(
-            target=self._work, name="leasequeue-settler", daemon=True
-        )
+        self._thread = vital_thread(self._work, name="leasequeue-settler")
         self._thread.start()
 
     def put(self, run: Run, outcome: Outcome) -> None:

@@ -1,6 +1,7 @@
 """worker.settler and worker.writer: outcomes find their way into their rows, in groups."""
 
 import logging
+import sys
 from datetime import timedelta
 from uuid import uuid4
 
@@ -307,6 +308,22 @@ def test_091_receivers_hear_of_what_is_stored_and_spoil_nothing(settling, run):
         (Job, another.job.id, Succeeded("2")),
     ]
     assert row(another.job)["status"] == Status.SUCCEEDED
+
+
+def test_a_receiver_that_ends_its_thread_ends_no_settler(settling, run, lines):
+    def leave(**kwargs):
+        sys.exit("a receiver had enough")
+
+    job_settled.connect(leave)
+    try:
+        settling.put(run, Succeeded())
+        assert settling.word(run) == "succeeded"
+        [another] = runs(1)
+        settling.put(another, Failed(ERROR))
+        assert settling.word(another) == "failed"
+    finally:
+        job_settled.disconnect(leave)
+    assert any("its row is as it should be" in text for _, text in lines())
 
 
 def test_close_stores_what_is_left():
