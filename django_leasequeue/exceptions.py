@@ -96,6 +96,24 @@ class JobCancelled(LeaseQueueError):
         super().__init__(f"Job {job_id} is to be cancelled.")
 
 
+class JobTimeout(LeaseQueueError):
+    """Raised inside a task, at whatever line it is, once its run has taken its `timeout`.
+
+    Clean up and let it pass: the run has timed out, whatever it does from then on.
+    `timeout`: seconds, None in the task itself. `killed_after`: the seconds after which the
+    run's process was killed, since it went on; None if it did not.
+    """
+
+    def __init__(self, timeout=None, killed_after=None):
+        self.timeout, self.killed_after = timeout, killed_after
+        limit = "" if timeout is None else f" of {timeout:g} s"
+        message = f"The run took longer than its timeout{limit}."
+        if killed_after is not None:
+            after = f"{killed_after:.1f} s"
+            message += f" It did not stop, so its process was killed after {after}."
+        super().__init__(message)
+
+
 class WorkersLost(LeaseQueueError):
     """Recorded on a job whose workers died or vanished too often while running it."""
 

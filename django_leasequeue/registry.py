@@ -14,12 +14,16 @@ from django.utils.module_loading import module_has_submodule
 from django_leasequeue.backoff import problem_with
 from django_leasequeue.conf import conf
 from django_leasequeue.dedup import Dedup, check_text
+from django_leasequeue.durations import Duration, seconds
 from django_leasequeue.exceptions import UndiscoverableTask, UnknownTask
 
 LONGEST_NAME = 255
 LONGEST_QUEUE = 100
 # Django's own bounds for a task's priority (django.tasks.base).
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
+# What becomes of a run that took longer than its timeout: a failed attempt like any other,
+# or the end of the job.
+ON_TIMEOUT = ("retry", "fail")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,9 @@ class TaskOptions:
     max_attempts: int | None = None
     max_recoveries: int | None = None
     backoff: Callable[[int], Any] | None = None
+    # Seconds; may be given as a timedelta.
+    timeout: float | None = None
+    on_timeout: str = "retry"
     atomic: bool = False
     takes_context: bool = False
     dedup: str | Dedup | Callable[..., str | Dedup | None] | None = None
@@ -57,6 +64,11 @@ class TaskOptions:
         problem = None if self.backoff is None else problem_with(self.backoff)
         if problem is not None:
             raise TypeError(f"The backoff of {self.name!r} {problem}.")
+        object.__setattr__(self, "timeout", check_timeout(self.timeout))
+        if self.on_timeout not in ON_TIMEOUT:
+            raise ValueError(
+                f"on_timeout must be 'retry' or 'fail', not {self.on_timeout!r}."
+            )
         if not callable(self.dedup):
             as_dedup(self.dedup)
         if self.atomic and self.is_async:
@@ -238,6 +250,16 @@ def check_priority(value: int) -> int:
             f"first; {value} does not."
         )
     return value
+
+
+def check_timeout(value: Duration | None) -> float | None:
+    """Return None or a timeout as seconds, or raise."""
+    if value is None:
+        return None
+    timeout = seconds(value, what="timeout")
+    if timeout == 0:
+        raise ValueError("timeout must be more than 0 seconds; None is no limit.")
+    return timeout
 
 
 def check_count(what: str, value: int | None, least: int) -> int | None:

@@ -104,8 +104,11 @@ def task(function=None, /, *, name=None, **options):
     all), `max_recoveries` (lost workers), `backoff` (see `backoff`): defaults of its jobs.
     `atomic`: the task's writes and its success commit together. `takes_context`: the first
     parameter is the run's context. `dedup`: an id or Dedup, or a callable of the arguments
-    that returns one. `retry_on`: only these exceptions are retried, all unless given;
-    `discard_on`: these fail the job at once.
+    that returns one. `timeout`: seconds or a timedelta that a run may take, any time unless
+    given; at its end JobTimeout is raised in the task, and if it goes on its process is
+    killed. `on_timeout`: "retry" makes that a failed attempt, "fail" the job's end.
+    `retry_on`: only these exceptions are retried, all unless given; `discard_on`: these fail
+    the job at once.
 
     Raises TypeError or ValueError for an option that can't be.
     """

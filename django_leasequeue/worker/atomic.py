@@ -59,8 +59,11 @@ def run_and_settle(
         call = prepare(job, context)
         if not isinstance(call, Call):
             return Ended(call, None)
-        with connections.JobConnections():
-            return _Attempt(job, context, call, using, settle).run()
+        with connections.JobConnections() as mine:
+            ended = _Attempt(job, context, call, using, settle).run()
+            if context.limit.is_exceeded:
+                mine.distrust()
+            return ended
     except Exception as error:
         return Ended(unexpected(job, error), None)
 

@@ -35,6 +35,7 @@ class JobConnections:
     def __init__(self) -> None:
         #: Set by the end of the block: aliases on which a transaction was left open.
         self.left_open: list[str] = []
+        self._distrusted = False
         self._watches: dict[Any, _Watch] = {}
 
     def __enter__(self) -> Self:
@@ -48,6 +49,10 @@ class JobConnections:
             self._watches[connection] = watch
         return self
 
+    def distrust(self) -> None:
+        """Close the connections at the end: the job may have left them in any state."""
+        self._distrusted = True
+
     def __exit__(self, *_: object) -> None:
         for connection, watch in self._watches.items():
             with contextlib.suppress(ValueError):
@@ -56,7 +61,9 @@ class JobConnections:
             if not _is_used(connection):
                 continue
             watch = self._watches.get(connection, _NEW)
-            if _or_drop(connection, watch.has_left_open):
+            if self._distrusted and not watch.in_transaction:
+                _drop(connection)
+            elif _or_drop(connection, watch.has_left_open):
                 self.left_open.append(connection.alias)
 
 
@@ -193,8 +200,12 @@ def _or_drop(connection: Any, step: Callable[[Any], Any]) -> Any:
             error,
             extra={"database": connection.alias},
         )
-        driver = connection.connection
-        forks.forget(connection)
-        with contextlib.suppress(Exception):
-            driver.close()
+        _drop(connection)
         return None
+
+
+def _drop(connection: Any) -> None:
+    driver = connection.connection
+    forks.forget(connection)
+    with contextlib.suppress(Exception):
+        driver.close()

@@ -7,6 +7,7 @@ from typing import Any
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.registry import TaskOptions
+from django_leasequeue.worker.limit import Limit
 
 
 class JobContext:
@@ -15,17 +16,17 @@ class JobContext:
     May be used from any thread.
     """
 
-    # By `clock.now()`; None: the run may take as long as it needs.
-    deadline: float | None = None
-
     def __init__(
         self,
         job: Claimed,
         task: TaskOptions | None,
         stopping: Event | Callable[[], bool],
+        limit: Limit | None = None,
     ) -> None:
         #: The options of the task; None if this process does not know it.
         self.task = task
+        #: The run's time limit. For the worker, not for tasks.
+        self.limit = limit or Limit(None if task is None else task.timeout)
         self._job = job
         self._is_stopping = stopping.is_set if isinstance(stopping, Event) else stopping
         self._lost_why: str | None = None
@@ -62,6 +63,14 @@ class JobContext:
     def meta(self) -> dict[str, Any]:
         """What the dispatch gave as `meta`."""
         return self._job.meta
+
+    @property
+    def deadline(self) -> float | None:
+        """When the run has taken its task's `timeout`, by django_leasequeue.clock.now().
+
+        Be done by then: a success that comes later counts as timed out. None: no timeout.
+        """
+        return self.limit.deadline
 
     @property
     def stopping(self) -> bool:

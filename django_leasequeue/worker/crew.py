@@ -2,18 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from django_leasequeue import clock, registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import UnknownTask
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Outcome, Released
+from django_leasequeue.registry import TaskOptions
 from django_leasequeue.transitions.settle import Settled
 from django_leasequeue.worker import atomic, endings, events, runner, told
 from django_leasequeue.worker.conclude import conclude
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.coroutines import Coroutines
+from django_leasequeue.worker.deadlines import Deadlines
 from django_leasequeue.worker.leases import Leases
+from django_leasequeue.worker.limit import Limit
 from django_leasequeue.worker.log import about, logger
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.running import Run, Running
@@ -46,6 +50,7 @@ class Crew:
             wake,
         )
         self._settler = Settler(options.database, self._settled)
+        self._deadlines = Deadlines()
         self._threads = Threads(options.threads, self._work, wake)
         self._coroutines = Coroutines(options.async_tasks, self._awork, wake)
 
@@ -60,7 +65,8 @@ class Crew:
             task = registry.get(job.task)
         except UnknownTask:
             task = None  # what follows from that is the runner's to say
-        context = JobContext(job, task, lambda: self._stop.asked)
+        limit = self._limit(job, task)
+        context = JobContext(job, task, lambda: self._stop.asked, limit)
         run = Run(job, task, context)
         self._running.add(run)
         if self._stop.asked:
@@ -89,6 +95,14 @@ class Crew:
         self._settler.close(seconds)
         self._coroutines.close(_CANCELLING if left else _CLOSING)
         self._threads.close(0 if left else _CLOSING)
+        self._deadlines.close()
+
+    def _limit(self, job: Claimed, task: TaskOptions | None) -> Limit | None:
+        if task is None or task.timeout is None:
+            return None
+        started = partial(self._leases.began, job, task)
+        ended = partial(self._leases.ended, job)
+        return Limit(task.timeout, self._deadlines, started, ended)
 
     def _work(self, run: Run) -> None:
         """Run a job in this thread."""

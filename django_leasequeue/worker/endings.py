@@ -5,6 +5,8 @@ What an exception means, by the first line that fits:
 - JobRunAborted once the lease is lost: the run no longer counts. Its outcome is Released,
   which settle refuses, or which gives the job back if the lease was still ours after all.
 - JobCancelled once a cancel was asked for: the job ends as cancelled.
+- Anything, a value included, after the task's timeout: an attempt; the job runs again
+  after its backoff, while attempts are left and unless `on_timeout` is "fail".
 - Snooze: the job runs again later, no attempt counted.
 - Retry: an attempt; the job runs again after its delay, while attempts are left.
 - Discard, or a class in `discard_on`: the job fails, whatever attempts are left.
@@ -24,6 +26,7 @@ from django_leasequeue.exceptions import (
     Discard,
     JobCancelled,
     JobRunAborted,
+    JobTimeout,
     Retry,
     Snooze,
     TransactionLeftOpen,
@@ -49,6 +52,15 @@ UNKNOWN_TASK_DELAY = timedelta(seconds=30)
 UNKNOWN_TASK_TIMES = 10
 
 
+def returned(
+    job: Claimed, task: TaskOptions, context: JobContext, value: Any
+) -> Outcome:
+    """The task returned `value`, which after its timeout comes too late."""
+    if context.limit.is_exceeded:
+        return timed_out(job, task, None)
+    return success(job, value)
+
+
 def success(job: Claimed, value: Any) -> Succeeded:
     """The task returned. A value that is not JSON is dropped, with a warning."""
     text, problem = try_dump_result(value, conf.max_result_bytes)
@@ -72,6 +84,8 @@ def raised(
             return Released()
         case JobCancelled() if context.cancel_requested:
             return Cancelled()
+        case _ if context.limit.is_exceeded:
+            return timed_out(job, task, error)
         case Snooze(delay=delay):
             return snoozed(job, task, delay)
         case Retry(delay=None):
@@ -92,6 +106,27 @@ def failure(job: Claimed, task: TaskOptions | None, error: BaseException) -> Out
     if _is_last(job):
         return Failed(entry(job, error))
     return RetryLater(_backoff(job, task), entry(job, error))
+
+
+def timed_out(job: Claimed, task: TaskOptions, error: BaseException | None) -> Outcome:
+    """The run took longer than its timeout. `error`: what the task raised in the end."""
+    told = JobTimeout(task.timeout)
+    if isinstance(error, JobTimeout):
+        # The one that was raised in the task: its traceback says where that was.
+        told.with_traceback(error.__traceback__)
+        error = error.__cause__ or error.__context__
+    told.__cause__ = error
+    wait = wait_after_timeout(job, task)
+    if wait is None:
+        return Failed(entry(job, told))
+    return RetryLater(wait, entry(job, told))
+
+
+def wait_after_timeout(job: Claimed, task: TaskOptions) -> timedelta | None:
+    """Return when the job is to run again if this run takes too long; None if never."""
+    if task.on_timeout == "fail" or _is_last(job):
+        return None
+    return _backoff(job, task)
 
 
 def retry(job: Claimed, task: TaskOptions, error: BaseException, delay: Any) -> Outcome:

@@ -1,12 +1,14 @@
 """`runjobs --in-process`: no supervisor and no children, for debuggers and Windows.
 
 A job that ends the process or holds the interpreter is not survived here: its lease ends.
+One that goes on after its timeout can't be killed: it runs to its end, and has timed out.
 """
 
 from uuid import UUID
 
 from django_leasequeue import registry
 from django_leasequeue.claimed import Claimed
+from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.keeper import Keeper
 from django_leasequeue.worker.ledger import Ledger, shortest_lease, terms_of
@@ -69,6 +71,12 @@ class InProcess:
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """See leases.Leases."""
         self._keeper.claimed(token, terms_of(jobs))
+
+    def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:
+        """See leases.Leases."""
+
+    def ended(self, job: Claimed) -> None:
+        """See leases.Leases."""
 
     def finished(self, token: UUID, job_id: int, word: str) -> None:
         """See leases.Leases."""

@@ -8,6 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 from django_leasequeue.claimed import Claimed
+from django_leasequeue.registry import TaskOptions
 
 
 class Leases(Protocol):
@@ -21,6 +22,12 @@ class Leases(Protocol):
 
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """Tell which jobs the claim returned; without any the token is forgotten."""
+
+    def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:
+        """Tell that a task with a timeout is about to be called; `deadline`: see Limit."""
+
+    def ended(self, job: Claimed) -> None:
+        """Tell that this call is over, before anything is done with what it yielded."""
 
     def finished(self, token: UUID, job_id: int, word: str) -> None:
         """Tell that a job is held no more, and what became of the run: see `told`."""

@@ -3,6 +3,8 @@
 from uuid import UUID
 
 from django_leasequeue.claimed import Claimed
+from django_leasequeue.registry import TaskOptions
+from django_leasequeue.worker.endings import wait_after_timeout
 from django_leasequeue.worker.ledger import terms_of
 from django_leasequeue.worker.pipes import Sender, in_chunks
 
@@ -28,6 +30,27 @@ class Reports:
         terms = terms_of(jobs)
         for some in in_chunks(terms) if terms else [[]]:
             self._sender.send({"do": "claimed", "token": token.hex, "jobs": some})
+
+    def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:
+        """Tell that a task with a timeout is about to be called.
+
+        With it goes what is to follow if this process is killed at the timeout: the
+        supervisor knows neither the task's options nor its backoff.
+        """
+        wait = wait_after_timeout(job, task)
+        message = {
+            "do": "began",
+            "token": job.token.hex,
+            "id": job.id,
+            "timeout": task.timeout,
+            "deadline": deadline,
+            "wait": None if wait is None else wait.total_seconds(),
+        }
+        self._sender.send(message, _PATIENCE)
+
+    def ended(self, job: Claimed) -> None:
+        """Tell that this call is over."""
+        self._sender.send({"do": "ended", "token": job.token.hex, "id": job.id})
 
     def finished(self, token: UUID, job_id: int, word: str) -> None:
         """Tell that a job is held no more."""

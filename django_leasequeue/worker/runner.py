@@ -65,6 +65,9 @@ def perform(job: Claimed, context: JobContext, call: Call) -> Outcome:
             outcome = async_to_sync(_awaited)(job, context, call)
         else:
             outcome = _called(job, context, call)
+        if context.limit.is_exceeded:
+            # The task may have been interrupted in the middle of a statement.
+            mine.distrust()
     if mine.left_open:
         return endings.left_open(job, call.task, outcome, mine.left_open)
     return outcome
@@ -90,34 +93,40 @@ async def _perform_here(job: Claimed, context: JobContext, call: Call) -> Outcom
 
 def _called(job: Claimed, context: JobContext, call: Call) -> Outcome:
     process = os.getpid()
+    context.limit.start()
     try:
-        value = call.function()
+        with context.limit.in_thread():
+            value = call.function()
         check_value(value)
     except BaseException as error:
-        if os.getpid() != process:
-            forks.end_copy(error)
+        _ended(process, context, error)
         return endings.raised(job, call.task, context, error)
-    if os.getpid() != process:
-        forks.end_copy(None)
-    return endings.success(job, value)
+    _ended(process, context, None)
+    return endings.returned(job, call.task, context, value)
 
 
 async def _awaited(
     job: Claimed, context: JobContext, call: Call, caller: asyncio.Task | None = None
 ) -> Outcome:
     process = os.getpid()
+    context.limit.start()
     try:
-        value = await call.function()
+        with context.limit.in_coroutine():
+            value = await call.function()
         check_value(value)
     except BaseException as error:
-        if os.getpid() != process:
-            forks.end_copy(error)
+        _ended(process, context, error)
         if isinstance(error, asyncio.CancelledError) and caller and caller.cancelling():
             raise
         return endings.raised(job, call.task, context, error)
+    _ended(process, context, None)
+    return endings.returned(job, call.task, context, value)
+
+
+def _ended(process: int, context: JobContext, error: BaseException | None) -> None:
     if os.getpid() != process:
-        forks.end_copy(None)
-    return endings.success(job, value)
+        forks.end_copy(error)
+    context.limit.end()
 
 
 def _has_thread(own: ThreadSensitiveContext) -> bool:

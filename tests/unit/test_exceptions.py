@@ -16,6 +16,8 @@ EXAMPLES = [
     exceptions.DispatchConflict("order:7", "mail", "a snapshot hides it"),
     exceptions.LeaseLost(41, "it ended"),
     exceptions.JobRunAborted(41, "its lease ended"),
+    exceptions.JobCancelled(41),
+    exceptions.JobTimeout(30, killed_after=35.2),
     exceptions.WorkersLost("killed by SIGKILL"),
     exceptions.TransactionLeftOpen("left open"),
     exceptions.Retry(delay=5, reason="busy"),
