@@ -100,10 +100,7 @@ def test_lease_ends_while_the_outcome_is_on_its_way(settings):
 
 
 def test_settle_and_recovery_at_the_lease_end(settings):
-    """At the very moment when the lease ends, exactly one of the two gets the job.
-
-    Fails with an update that is not guarded by the token.
-    """
+    """At the very moment when the lease ends, exactly one of the two gets the job."""
     settings.LEASEQUEUE = {"LEASE": 300, "SAFETY_BUFFER": 0}
     seen = set()
     for turn in range(ROUNDS):
