@@ -19,11 +19,10 @@ class Claimed:
     id: int
     queue: str
     task: str
-    args: (
-        str  # JSON text, parsed by the runner so that a broken one fails only this job
-    )
+    # JSON texts, parsed where they are used, so that a broken one fails only this job.
+    args: str
     kwargs: str
-    meta: dict[str, Any]
+    meta: str
     attempts: int
     max_attempts: int
     recoveries: int
@@ -35,9 +34,10 @@ class Claimed:
     claimed_at: datetime  # the database's clock, UTC
     lease: float
     buffer: float
-    # Read just before the claim, later the last acknowledged renewal, was sent: the lease
-    # ends at the earliest `lease` seconds after it.
+    # When the claim, later the last acknowledged renewal, was sent: the lease ends at the
+    # earliest `lease` seconds after it.
     renewed_at: float = field(default_factory=clock.now)
+    # When the claim was sent; stays.
     sent_at: float = field(default_factory=clock.now)
 
     @property
@@ -49,6 +49,11 @@ class Claimed:
     def lease_ends(self) -> float:
         """When the lease ends by `clock.now()`, as far as this process knows."""
         return self.renewed_at + self.lease
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a write would still be accepted, as far as this process knows."""
+        return clock.now() < self.lease_ends - self.buffer
 
     def database_time(self) -> datetime:
         """Return the database's present time, reckoned from the claim without a query."""

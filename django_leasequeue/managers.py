@@ -134,16 +134,24 @@ class JobQuerySet(models.QuerySet):
         somebody else, or had ended before. Only on a queryset, never on all jobs by mistake.
         """
         ids = list(self.order_by().values_list("pk", flat=True))
-        return transitions.cancel.cancel(self._rows(), ids)
+        everything = type(self)(self.model, using=self._db)  # type: ignore[attr-defined]
+        return transitions.cancel.cancel(everything._rows(), ids)
 
     cancel.queryset_only = True  # type: ignore[attr-defined]
 
     def claim(
-        self, selection, limit: int, token: UUID, worker: str, *, expired: bool = True
+        self,
+        selection,
+        limit: int,
+        token: UUID,
+        worker: str,
+        *,
+        expired: bool = True,
+        since: float | None = None,
     ):
-        """See transitions.claim."""
+        """See transitions.claim.claim."""
         return transitions.claim.claim(
-            self._rows(), selection, limit, token, worker, expired
+            self._rows(), selection, limit, token, worker, expired, since
         )
 
     def cancel_requested(self, tokens: list[UUID]) -> dict[UUID, set[int]]:
@@ -163,6 +171,11 @@ class JobQuerySet(models.QuerySet):
         return transitions.release.release(self._rows(), token, ids, death)
 
     def _rows(self):
+        if self.query.where or self.query.is_sliced:
+            raise TypeError(
+                "This verb is for the whole queue and would ignore the filter. Call it on "
+                "Job.objects or Job.objects.using(alias)."
+            )
         # Every read of a verb goes where it writes: a replica may not have the row yet.
         alias = self._db or router.db_for_write(self.model)  # type: ignore[attr-defined]
         return self.model._base_manager.using(alias)

@@ -28,7 +28,7 @@ def claimed(*args, **fields):
         "task": NAME,
         "args": json.dumps(args),
         "kwargs": "{}",
-        "meta": {},
+        "meta": "{}",
         "attempts": 0,
         "max_attempts": 1,
         "recoveries": 0,

@@ -1,7 +1,6 @@
 """Cancel: pending -> cancelled at once; a running job is asked, and cancelled when it stops."""
 
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -47,6 +46,9 @@ def cancel(rows: QuerySet, ids: list[int]) -> Cancellation:
         part = db.rerun(partial(_cancel, rows, some), using=rows.db, seconds=PATIENCE)
         for all_of_kind, of_part in zip(done, part, strict=True):
             all_of_kind.update(of_part)
+    # Robust: a caller that has committed must not lose its other callbacks.
+    ask = partial(_request, rows, sorted(done.requested))
+    transaction.on_commit(ask, using=rows.db, robust=True)
     return done
 
 
@@ -69,22 +71,22 @@ def _cancel(rows, ids: list[int]) -> Cancellation:
         taken = set(db.take(pending.order_by("pk").values_list("pk", flat=True)))
         if taken:
             db.by_key(rows, taken, status=Status.PENDING).update(**cancelled())
-    others = dict(_statuses(rows, set(ids) - taken))
+    others = dict(rows.filter(pk__in=set(ids) - taken).values_list("pk", "status"))
     running = {pk for pk, status in others.items() if status == Status.RUNNING}
-    transaction.on_commit(partial(_request, rows, running), using=rows.db)
     busy = {pk for pk, status in others.items() if status == Status.PENDING}
     return Cancellation(taken, running, busy, set(ids) - taken - running - busy)
 
 
-def _statuses(rows, ids: set[int]) -> Iterator[tuple[int, str]]:
-    return rows.filter(pk__in=ids).values_list("pk", "status").iterator()
-
-
-def _request(rows, ids: set[int]) -> None:
-    if ids:
-        requested = Coalesce(
+def _request(rows, ids: list[int]) -> None:
+    asked = {
+        "cancel_requested_at": Coalesce(
             F("cancel_requested_at"), db.DatabaseNow(), output_field=UTCDateTimeField()
-        )
-        db.by_key(rows, ids, status=Status.RUNNING).update(
-            cancel_requested_at=requested, rerun=False, next_args=None, next_kwargs=None
-        )
+        ),
+        "rerun": False,
+        "next_args": None,
+        "next_kwargs": None,
+    }
+    for start in range(0, len(ids), ROWS):
+        running = db.by_key(rows, ids[start : start + ROWS], status=Status.RUNNING)
+        write = partial(db.waiting_at_most(running, PATIENCE).update, **asked)
+        db.rerun(write, using=rows.db, seconds=PATIENCE)

@@ -5,6 +5,7 @@ the update of what it locked; on SQLite one guarded update. Candidates read with
 would make all workers want the same rows.
 """
 
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -32,7 +33,7 @@ _COLUMNS = (
     "task",
     "args_text",
     "kwargs_text",
-    "meta",
+    "meta_text",
     "attempts",
     "max_attempts",
     "recoveries",
@@ -72,15 +73,21 @@ def claim(
     token: UUID,
     worker: str,
     expired: bool,
+    since: float | None,
 ) -> Claim:
     """Take up to `limit` jobs for `worker` under `token`, and return them.
 
-    `expired`: whether to look for leases that are past, too. A call with a token that took
-    jobs before returns those as well, so that a claim whose answer was lost loses nothing.
+    `expired`: whether to look for leases that are past, too. `since`: None for a fresh
+    token; else when a claim with it was first sent, by `clock.now()`, of which the answer
+    was lost: then what that one took is returned, as far as its leases last, and no more.
     Raises the database's error if passing trouble does not pass within 5 s.
     """
+    if since is not None:
+        look = partial(_read_back, rows, selection, token, worker, since)
+        jobs = db.rerun(look, using=rows.db, seconds=PATIENCE)
+        return Claim([job for job in jobs if job.is_held], 0.0)
     return db.rerun(
-        lambda: _claim(rows, selection, limit, token, worker, expired),
+        partial(_claim, rows, selection, limit, token, worker, expired),
         using=rows.db,
         seconds=PATIENCE,
     )
@@ -98,7 +105,7 @@ def _claim(rows, selection, limit, token, worker, expired) -> Claim:
     lost = _lost(rows, selection) if expired else rows.none()
     # A look that finds nothing takes no lock and opens no transaction.
     if not due and not lost[:1]:
-        return Claim(_read_back(rows, selection, token, worker, sent_at), due_in)
+        return Claim([], due_in)
     taken = 0
     with db.write_transaction(rows):
         if expired:
@@ -180,10 +187,11 @@ def _marks(queue: str, token: UUID, worker: str) -> dict:
 def _read_back(
     rows, selection, token: UUID, worker: str, sent_at: float
 ) -> list[Claimed]:
-    # The arguments stay text until the runner parses them: a broken one is its job's affair.
+    # JSON stays text until it is used: a broken one is its job's affair.
     held = rows.filter(processing_token=token, status=Status.RUNNING).annotate(
         args_text=ExpressionWrapper(F("args"), TextField()),
         kwargs_text=ExpressionWrapper(F("kwargs"), TextField()),
+        meta_text=ExpressionWrapper(F("meta"), TextField()),
     )
     found = held.values("run_at", "priority", "last_attempted_at", *_COLUMNS)
     return [
@@ -193,7 +201,7 @@ def _read_back(
             task=row["task"],
             args=row["args_text"],
             kwargs=row["kwargs_text"],
-            meta=row["meta"],
+            meta=row["meta_text"],
             attempts=row["attempts"],
             max_attempts=row["max_attempts"],
             recoveries=row["recoveries"],

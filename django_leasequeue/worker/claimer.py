@@ -1,8 +1,6 @@
-"""Claims: announced before they are sent, and taken back if it is unknown what they took."""
+"""Claims: announced before they are sent, and asked again if an answer is lost."""
 
 from uuid import UUID, uuid4
-
-from django.db import Error
 
 from django_leasequeue import clock
 from django_leasequeue.models import Job
@@ -30,10 +28,10 @@ class Claimer:
         self._selection = options.selection
         self._patience = Patience("claim jobs", options.database)
         self._expired_at = clock.now()
-        # Announced, and no job was ever claimed by it.
-        self._fresh: UUID | None = None
-        # Of a claim of which it is unknown whether it took anything.
-        self._doubtful: UUID | None = None
+        # Announced, and not known to have taken a job.
+        self._token: UUID | None = None
+        # When a claim with it was first sent whose answer was lost; None for a fresh one.
+        self._since: float | None = None
 
     def claim(self, limit: int) -> Claim | None:
         """Claim up to `limit` jobs; None, after a pause, if that is not possible now."""
@@ -42,42 +40,56 @@ class Claimer:
             self._wakeup.sleep(_UNHEARD_PAUSE)
             return None
         now = clock.now()
-        # A drain must not end while a job waits for the end of a dead worker's lease.
+        # A drain ends as soon as a look finds nothing, so each of its looks is a whole one.
         expired = self._options.drain or now >= self._expired_at
+        jobs = Job.objects.using(self._options.database)
         try:
-            claim = self._claim(limit, token, expired)
-        except Error as error:
+            claim = jobs.claim(
+                self._selection,
+                limit,
+                token,
+                self._worker,
+                expired=expired,
+                since=self._since,
+            )
+        except Exception as error:
+            # Whatever it is, a worker that ended for it would meet it again. The same token
+            # is used until there is an answer: what it may have taken nobody else runs.
+            self._since = now if self._since is None else self._since
             self._wakeup.sleep(self._patience.failed(error))
             return None
         self._patience.worked()
+        if self._since is not None and not claim.jobs:
+            # Should that claim come through even now, its leases end by themselves.
+            self._token = None
+            self._leases.claimed(token, [])
+        self._since = None
         if expired:
             self._expired_at = now + _EXPIRED_EVERY
         if claim.jobs:
+            self._token = None
             self._leases.claimed(token, claim.jobs)
-        else:
-            self._fresh = token
         return claim
 
     def close(self) -> None:
-        """Tell that no claim will follow."""
-        if self._fresh is not None:
-            self._leases.claimed(self._fresh, [])
+        """Tell that no claim will follow, and give back what the last one may have taken."""
+        if self._token is None:
+            return
+        if self._since is not None:
+            try:
+                Job.objects.using(self._options.database).release(self._token)
+            except Exception as error:
+                # What it took, if anything, is run again when the lease ends.
+                self._patience.failed(error)
+        self._leases.claimed(self._token, [])
 
     def _announced(self) -> UUID | None:
         """Return a token that took no jobs yet, if whoever renews leases has heard of it."""
-        token = self._fresh or uuid4()
+        token = self._token or uuid4()
         # An idle worker need not tell of each look; but a drain goes by these messages.
-        if token == self._fresh and not self._options.drain:
+        if token == self._token and not self._options.drain:
             return token
-        return token if self._leases.announce(token) else None
-
-    def _claim(self, limit: int, token: UUID, expired: bool) -> Claim:
-        jobs = Job.objects.using(self._options.database)
-        if self._doubtful is not None:
-            # Whatever it took nobody runs, and nobody else may take.
-            jobs.release(self._doubtful)
-            self._leases.claimed(self._doubtful, [])
-        self._fresh, self._doubtful = None, token
-        claim = jobs.claim(self._selection, limit, token, self._worker, expired=expired)
-        self._doubtful = None
-        return claim
+        if not self._leases.announce(token):
+            return None
+        self._token = token
+        return token

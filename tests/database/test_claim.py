@@ -1,11 +1,13 @@
 """Claim: what is taken, in which order, how it is marked, and what trouble leaves behind."""
 
 import datetime as dt
+import json
 import uuid
 
 import pytest
 from django.db import DatabaseError, connection
 
+from django_leasequeue import clock
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Failed
@@ -184,7 +186,7 @@ def test_claimed_holds_what_a_run_needs(settings):
     assert (held.id, held.queue, held.task) == (job.pk, "mail", "tests.tasks.add")
     assert held.args == '[1,"\\u00e9",{"b":1e+22,"a":null}]'
     assert held.kwargs == f'{{"x":[{2**70}]}}'
-    assert held.meta == {"by": "admin"}
+    assert json.loads(held.meta) == {"by": "admin"}
     assert (held.attempts, held.max_attempts, held.recoveries) == (2, 5, 1)
     assert (held.errors, held.round) == ([{"message": "before"}], 3)
     assert (held.worker, held.fence) == (WORKER, (job.pk, 1))
@@ -265,14 +267,24 @@ def test_due_in_with_jobs_left():
 
 
 def test_same_token_again():
-    """A claim whose answer was lost finds its jobs by the token, due ones or not."""
-    token = uuid.uuid4()
+    """A claim whose answer was lost finds what it took, by its token, and takes no more."""
+    token, since = uuid.uuid4(), clock.now() - 1
     job = JobFactory()
     first = claim(token=token)
-    assert ids(claim(token=token)) == ids(first) == [job.pk]
+    JobFactory(priority=5)
+    [again] = claim(token=token, since=since)
+    assert ids([again]) == ids(first) == [job.pk]
     assert row(job)["claims"] == 1
-    more = JobFactory(priority=5)
-    assert ids(claim(token=token)) == [more.pk, job.pk]
+    # Its lease began with the first sending at the earliest.
+    assert again.lease_ends == since + again.lease
+
+
+def test_same_token_again_after_its_lease():
+    """What a lost answer told of is not run once its lease may be over: it is recovered."""
+    token = uuid.uuid4()
+    JobFactory()
+    claim(token=token)
+    assert claim(token=token, since=clock.now() - 271) == []
 
 
 def test_unreadable_arguments_spoil_nothing():

@@ -60,7 +60,7 @@ def held(job):
         task=job.task,
         args="[1,2]",
         kwargs="{}",
-        meta={},
+        meta="{}",
         attempts=job.attempts,
         max_attempts=1,
         recoveries=0,

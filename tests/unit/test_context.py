@@ -10,7 +10,7 @@ from tests.claims import claimed, context_of
 
 
 def test_it_tells_the_job():
-    job = claimed(id=7, attempts=2, recoveries=1, claims=5, meta={"tenant": "a"})
+    job = claimed(id=7, attempts=2, recoveries=1, claims=5, meta='{"tenant":"a"}')
     context = context_of(job)
     assert context.job_id == 7
     assert context.attempt == 3

@@ -1,0 +1,194 @@
+"""worker.claimer: a claim is announced first, and none is orphaned."""
+
+import pytest
+from django.db import OperationalError
+
+from django_leasequeue.models import Job
+from django_leasequeue.states import Status
+from django_leasequeue.worker.claimer import Claimer
+from django_leasequeue.worker.wakeup import Wakeup
+from tests.factories import JobFactory
+from tests.road import row
+from tests.workers import options
+
+QUERYSET = type(Job.objects.none())
+
+
+class Leases:
+    """Remembers what the claimer told."""
+
+    def __init__(self):
+        self.said = []
+        self.hears = True
+
+    def announce(self, token):
+        self.said.append(("announce", token))
+        return self.hears
+
+    def claimed(self, token, jobs):
+        self.said.append(("claimed", token, [job.id for job in jobs]))
+
+
+@pytest.fixture
+def leases():
+    return Leases()
+
+
+@pytest.fixture
+def awake():
+    """A wake-up that never sleeps, and says how long it was to sleep."""
+
+    class Awake(Wakeup):
+        slept = ()
+
+        def sleep(self, seconds):
+            self.slept += (seconds,)
+            return True
+
+    return Awake()
+
+
+@pytest.fixture
+def claimer(leases, awake):
+    return Claimer(options(), "host:1", leases, awake)
+
+
+def test_the_token_is_told_before_the_claim_and_the_jobs_after(
+    claimer, leases, monkeypatch
+):
+    job = JobFactory(queue="default")
+    real = QUERYSET.claim
+
+    def claim(self, selection, limit, token, worker, **given):
+        assert leases.said == [("announce", token)]
+        return real(self, selection, limit, token, worker, **given)
+
+    monkeypatch.setattr(QUERYSET, "claim", claim)
+    assert [claimed.id for claimed in claimer.claim(4).jobs] == [job.id]
+    (_, token), told = leases.said
+    assert told == ("claimed", token, [job.id])
+    assert row(job)["processing_token"] == token
+
+
+def test_an_unheard_announcement_keeps_it_from_claiming(claimer, leases, awake):
+    job = JobFactory(queue="default")
+    leases.hears = False
+    assert claimer.claim(4) is None
+    assert row(job)["status"] == Status.PENDING
+    assert awake.slept == (1.0,)
+    leases.hears = True
+    assert len(claimer.claim(4).jobs) == 1
+
+
+def test_an_idle_worker_announces_a_token_once_and_forgets_it_at_the_end(
+    claimer, leases
+):
+    for _ in range(5):
+        assert claimer.claim(4).jobs == []
+    [(_, token)] = leases.said
+    claimer.close()
+    assert leases.said[1:] == [("claimed", token, [])]
+
+
+def test_each_claim_that_took_something_had_a_token_of_its_own(claimer, leases):
+    for _ in range(3):
+        JobFactory(queue="default")
+        claimer.claim(1)
+        claimer.claim(1)
+    tokens = [token for kind, token, *_ in leases.said if kind == "claimed"]
+    assert len(set(tokens)) == 3
+    assert set(Job.objects.values_list("processing_token", flat=True)) == set(tokens)
+
+
+def test_a_drain_announces_every_claim(leases, awake):
+    claimer = Claimer(options(drain=True), "host:1", leases, awake)
+    for _ in range(3):
+        claimer.claim(4)
+    assert [kind for kind, *_ in leases.said] == ["announce"] * 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_claim_took_whose_answer_was_lost_is_not_orphaned(
+    claimer, leases, awake, monkeypatch
+):
+    job = JobFactory(queue="default")
+    real, lost = QUERYSET.claim, [True]
+
+    def claim(self, *args, **kwargs):
+        result = real(self, *args, **kwargs)
+        if lost:
+            lost.pop()
+            raise OperationalError("the answer never came")
+        return result
+
+    monkeypatch.setattr(QUERYSET, "claim", claim)
+    assert claimer.claim(4) is None
+    assert row(job)["status"] == Status.RUNNING
+    assert len(awake.slept) == 1
+    [claimed] = claimer.claim(4).jobs
+    assert claimed.id == job.id
+    assert row(job)["processing_token"] == claimed.token
+    assert ("announce", claimed.token) in leases.said
+    assert leases.said[-1] == ("claimed", claimed.token, [job.id])
+    assert (row(job)["attempts"], row(job)["recoveries"]) == (0, 0)
+
+
+def test_expired_leases_are_looked_for_no_more_than_once_a_second(claimer, monkeypatch):
+    looked, real = [], QUERYSET.claim
+
+    def claim(self, *args, expired, **kwargs):
+        looked.append(expired)
+        return real(self, *args, expired=expired, **kwargs)
+
+    monkeypatch.setattr(QUERYSET, "claim", claim)
+    now = [1000.0]
+    monkeypatch.setattr("django_leasequeue.clock.now", lambda: now[0])
+    claimer = Claimer(options(), "host:1", Leases(), Wakeup())
+    for seconds in (0, 0.5, 0.4, 0.2, 0.1):
+        now[0] += seconds
+        claimer.claim(1)
+    assert looked == [True, False, False, True, False]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_outage_takes_one_token(claimer, leases, monkeypatch):
+    """Every try with a token of its own would leave as many for the keeper to renew."""
+    real, broken = QUERYSET.claim, [True]
+
+    def claim(self, *args, **kwargs):
+        if broken:
+            raise OperationalError("the database is away")
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(QUERYSET, "claim", claim)
+    assert [claimer.claim(4) for _ in range(20)] == [None] * 20
+    [(_, token)] = leases.said
+    broken.clear()
+    JobFactory(queue="default")
+    assert claimer.claim(4).jobs == []  # by then it is known that nothing was taken
+    assert leases.said[1:] == [("claimed", token, [])]
+    assert len(claimer.claim(4).jobs) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_at_the_end_what_a_lost_answer_told_of_is_given_back(claimer, monkeypatch):
+    job = JobFactory(queue="default")
+    real = QUERYSET.claim
+
+    def claim(self, *args, **kwargs):
+        real(self, *args, **kwargs)
+        raise OperationalError("the answer never came")
+
+    monkeypatch.setattr(QUERYSET, "claim", claim)
+    assert claimer.claim(4) is None
+    claimer.close()
+    assert row(job)["status"] == Status.PENDING
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_row_that_spoils_the_claim_does_not_end_the_worker(claimer, monkeypatch):
+    def claim(self, *args, **kwargs):
+        raise ValueError("a time that is none")
+
+    monkeypatch.setattr(QUERYSET, "claim", claim)
+    assert claimer.claim(4) is None
