@@ -1,0 +1,155 @@
+"""worker.crew: jobs are run in threads and coroutines, and their outcomes stored."""
+
+import threading
+
+import pytest
+
+from django_leasequeue.models import Job
+from django_leasequeue.signals import job_started
+from django_leasequeue.states import Status
+from django_leasequeue.worker import runner
+from django_leasequeue.worker.crew import Crew
+from django_leasequeue.worker.running import Running
+from django_leasequeue.worker.stop import Level, Stop
+from tests import tasks, worker_tasks
+from tests.helpers import eventually
+from tests.road import claim, row
+from tests.workers import options, with_worker_tasks
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def known():
+    with with_worker_tasks():
+        yield
+
+
+class Working:
+    """A crew of one thread and one coroutine, and what became of its jobs."""
+
+    def __init__(self):
+        self.words, self.running = {}, Running()
+        self.stop = Stop(lambda: None)
+        given = options(threads=1, async_tasks=1)
+        self.crew = Crew(given, self, self.running, self.stop, lambda: None)
+
+    def finished(self, token, job_id, word):
+        self.words[job_id] = word
+
+    def word(self, job):
+        return eventually(lambda: self.words.get(job.id))
+
+    def start_all(self):
+        jobs = claim()
+        for job in jobs:
+            self.crew.start(job)
+        return jobs
+
+
+@pytest.fixture
+def working():
+    working = Working()
+    yield working
+    working.crew.close(60, 0)
+
+
+def test_both_kinds_of_tasks_are_run_and_free_their_places(working):
+    assert working.crew.free == 1
+    sync = tasks.add.dispatch(1, 1).job
+    soon = worker_tasks.add_soon.dispatch(1, 2).job
+    working.start_all()
+    assert working.word(sync) == working.word(soon) == "succeeded"
+    assert (row(sync)["result"], row(soon)["result"]) == (2, 3)
+    eventually(lambda: working.crew.free == 1)
+    assert len(working.running) == 0
+
+
+def test_after_a_stop_was_asked_for_no_job_starts(working, announcement):
+    job = tasks.add.dispatch(1, 1).job
+    working.stop.request(Level.GRACEFUL, "the test says so")
+    working.start_all()
+    assert working.word(job) == "given back"
+    assert (row(job)["status"], row(job)["attempts"]) == (Status.PENDING, 0)
+
+
+def test_a_job_that_still_waits_for_a_thread_is_given_back_at_a_stop(
+    working, announcement
+):
+    first = tasks.announce_then_wait.dispatch(announcement.path).job
+    second = tasks.add.dispatch(1, 1).job
+    working.start_all()
+    announcement.wait()
+    assert working.crew.free < 0
+    working.stop.request(Level.GRACEFUL, "the test says so")
+    announcement.release()
+    assert working.word(first) == "succeeded"
+    assert working.word(second) == "given back"
+
+
+@pytest.mark.parametrize("task", [tasks.add, worker_tasks.add_soon])
+def test_even_an_error_of_the_workers_own_ends_in_an_outcome(
+    working, task, monkeypatch, caplog
+):
+    def broken(job, context):
+        raise SystemError("in the worker")
+
+    monkeypatch.setattr(runner, "run", broken)
+    monkeypatch.setattr(runner, "arun", broken)
+    job = task.dispatch(1, 1).job
+    working.start_all()
+    assert working.word(job) == "failed"
+    assert "in the worker" in row(job)["errors"][0]["message"]
+    assert "CRITICAL" in [record.levelname for record in caplog.records]
+
+
+@pytest.mark.parametrize("task", [tasks.add, worker_tasks.add_soon])
+def test_receivers_hear_of_the_start_and_spoil_nothing(working, task):
+    heard = []
+
+    def broken(**kwargs):
+        raise ValueError("in a receiver")
+
+    def sound(sender, claimed, **kwargs):
+        heard.append((sender, claimed.id, Job.objects.get(pk=claimed.id).status))
+
+    job_started.connect(broken)
+    job_started.connect(sound)
+    try:
+        job = task.dispatch(1, 1).job
+        working.start_all()
+        assert working.word(job) == "succeeded"
+    finally:
+        job_started.disconnect(broken)
+        job_started.disconnect(sound)
+    assert heard == [(Job, job.id, Status.RUNNING)]
+
+
+def test_an_abandoned_run_no_longer_says_anything(announcement):
+    working = Working()
+    job = tasks.announce_then_wait.dispatch(announcement.path).job
+    working.start_all()
+    announcement.wait()
+    assert working.crew.abandon(give_back=True) == 1
+    assert working.word(job) == "given back"
+    announcement.release()
+    eventually(lambda: working.crew.free == 1)
+    working.crew.close(60, 0)
+    assert row(job)["status"] == Status.PENDING
+    assert row(job)["attempts"] == 0
+
+
+def test_abandoning_may_leave_the_giving_back_to_somebody_else(announcement):
+    working = Working()
+    for task in (tasks.announce_then_wait, worker_tasks.say_then_wait):
+        task.dispatch(announcement.path)
+    working.start_all()
+    announcement.wait()
+    announcement.wait()
+    assert working.crew.abandon(give_back=False) == 2
+    working.crew.close(60, 2)
+    assert working.words == {}
+    assert Job.objects.running().count() == 2
+    announcement.release()
+    ended = [t for t in threading.enumerate() if t.name == "leasequeue-async"]
+    assert ended == []

@@ -1,0 +1,155 @@
+"""worker.supervisor: leases of children are renewed, and children replaced."""
+
+import os
+import signal
+import uuid
+
+import pytest
+
+from django_leasequeue.db import DatabaseNow
+from django_leasequeue.models import Job
+from django_leasequeue.states import Status
+from django_leasequeue.worker import supervisor as supervisor_module
+from django_leasequeue.worker.offspring import Offspring
+from django_leasequeue.worker.stop import Level
+from django_leasequeue.worker.supervisor import Supervisor
+from django_leasequeue.worker.tally import Tally
+from tests import tasks, worker_tasks
+from tests.helpers import eventually, in_thread, worker_environment
+from tests.road import row
+from tests.workers import SETTINGS, options, statuses, with_worker_tasks
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def known():
+    with with_worker_tasks():
+        yield
+
+
+def renewals(job, number):
+    """Wait until the lease of a running job was moved on so many times."""
+    ends = {row(job)["processing_until"]}
+
+    def seen():
+        values = row(job)
+        assert values["status"] == Status.RUNNING
+        ends.add(values["processing_until"])
+        return len(ends) > number
+
+    return eventually(seen)
+
+
+def stop(process):
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+
+
+def test_054_a_job_may_take_longer_than_its_lease(worker_process, announcement):
+    job = tasks.announce_then_wait.dispatch(announcement.path).job
+    process = worker_process(settings={"LEASE": 3, "SAFETY_BUFFER": 0.5})
+    announcement.wait()
+    # Each third of a lease: together more than one.
+    renewals(job, 4)
+    announcement.release()
+    eventually(lambda: row(job)["status"] == Status.SUCCEEDED)
+    stop(process)
+    assert (row(job)["claims"], row(job)["recoveries"]) == (1, 0)
+
+
+def test_055_a_job_that_holds_the_interpreter_keeps_its_lease(
+    worker_process, announcement
+):
+    job = worker_tasks.hold_the_interpreter.dispatch(announcement.path).job
+    settings = {**SETTINGS, "LEASE": 3, "SAFETY_BUFFER": 0.5}
+    process = worker_process("--threads=1", "--shutdown-timeout=0", settings=settings)
+    announcement.wait()
+    renewals(job, 4)
+    assert row(job)["claims"] == 1
+    process.send(signal.SIGTERM)
+    process.wait_for("The worker stops")
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+
+
+def test_a_lost_lease_is_told_to_the_task_in_the_child(worker_process, announcement):
+    job = worker_tasks.wait_until_lost.dispatch(announcement.path).job
+    settings = {**SETTINGS, "LEASE": 6, "SAFETY_BUFFER": 1}
+    process = worker_process(settings=settings)
+    announcement.wait()
+    Job.objects.filter(pk=job.pk).update(
+        processing_token=uuid.uuid4(), processing_until=DatabaseNow(3600)
+    )
+    assert announcement.wait() == "lost"
+    process.wait_for("its outcome is discarded")
+    stop(process)
+    assert (row(job)["status"], row(job)["attempts"]) == (Status.RUNNING, 0)
+
+
+@pytest.fixture
+def embedded(monkeypatch):
+    """The environment from which children of this process find its databases."""
+    monkeypatch.setattr(os, "environ", worker_environment(SETTINGS))
+
+
+def test_150_in_a_thread_it_works_and_leaves_the_hosts_handlers_alone(embedded):
+    handlers = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+    tally = Tally()
+    worker = Supervisor(options(processes=2), tally)
+    with in_thread(worker.run):
+        jobs = [tasks.add.dispatch(n, 1).job for n in range(10)]
+        eventually(lambda: statuses()[Status.SUCCEEDED] == 10)
+        assert handlers == [
+            signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)
+        ]
+        worker.stop.request(Level.GRACEFUL, "the test is done")
+    assert tally.counts == {"succeeded": 10}
+    assert [row(job)["result"] for job in jobs] == [n + 1 for n in range(10)]
+
+
+def test_a_child_that_can_not_be_started_now_is_started_later(
+    embedded, monkeypatch, caplog
+):
+    tries = []
+
+    def start(*args):
+        tries.append(args)
+        if len(tries) == 1:
+            raise OSError("no more processes")
+        return Offspring(*args)
+
+    monkeypatch.setattr(supervisor_module, "Offspring", start)
+    job = tasks.add.dispatch(1, 1).job
+    Supervisor(options(drain=True), Tally()).run()
+    assert row(job)["status"] == Status.SUCCEEDED
+    assert "no more processes" in caplog.text
+    assert len(tries) == 2
+
+
+def test_a_failed_start_leaves_no_descriptors_open(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError("no more processes")
+
+    before = set(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr("subprocess.Popen", refuse)
+        with pytest.raises(OSError, match="no more processes"):
+            Offspring(1, options(), print)
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_error_of_its_own_ends_the_children_too(embedded, monkeypatch):
+    """What the supervisor does not survive, its children notice by their pipes."""
+    worker = Supervisor(options(processes=1), Tally())
+    children = []
+
+    def broken():
+        children.extend(child for _, child in worker._children() if child.name)
+        if children:
+            raise SystemError("in the supervisor")
+
+    monkeypatch.setattr(worker, "_look_at_drain", broken)
+    with pytest.raises(SystemError):
+        worker.run()
+    assert children[0]._process.wait(60) == 0
