@@ -9,7 +9,6 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple, assert_never
 
-from django.db import transaction
 from django.db.models import (
     BooleanField,
     Case,
@@ -111,21 +110,27 @@ def _settle(rows, finished, alone: bool) -> list[Settled]:
 
 
 def _lasting(rows, jobs: list[Claimed], alone: bool = False):
-    """Rows of jobs of one token and buffer whose lease is still ours."""
-    job = jobs[0]
-    condition = {"processing_token": job.token, "status": Status.RUNNING}
+    """Rows of jobs of one buffer whose lease is still one of theirs."""
+    condition = {
+        "processing_token__in": list({job.token for job in jobs}),
+        "status": Status.RUNNING,
+    }
     if not alone:
-        condition["processing_until__gt"] = db.DatabaseNow(job.buffer)
+        condition["processing_until__gt"] = db.DatabaseNow(jobs[0].buffer)
     return db.by_key(rows, sorted(job.id for job in jobs), **condition)
 
 
 def _lock(rows, jobs: list[Claimed], alone: bool) -> dict[tuple[int, int], Asked]:
-    """Return the jobs that are still ours, locked by primary key, with what was asked of them."""
-    by_terms = defaultdict(list)
+    """Return the jobs that are still ours, locked by primary key, with what was asked of them.
+
+    By their fences: a row is ours if its token is one of ours and the number of its claim is
+    the job's, which no two tokens share.
+    """
+    by_buffer = defaultdict(list)
     for job in jobs:
-        by_terms[job.token, job.buffer].append(job)
+        by_buffer[job.buffer].append(job)
     held = {}
-    for some in by_terms.values():
+    for some in by_buffer.values():
         for pk, claims, rerun, cancel_requested_at in db.take(
             _lasting(rows, some, alone)
             .order_by("pk")
@@ -141,15 +146,13 @@ def _grouped(finished, held):
     for job, outcome in finished:
         if job.fence in held:
             same = outcome if isinstance(outcome, Succeeded) else job.fence
-            key = (job.token, job.buffer, held[job.fence], same)
-            groups[key].append((job, outcome))
-    for (_, _, asked, _), group in groups.items():
+            groups[job.buffer, held[job.fence], same].append((job, outcome))
+    for (_, asked, _), group in groups.items():
         yield _columns(*group[0], asked), [job for job, _ in group]
 
 
 def _write(rows, columns: dict, jobs: list[Claimed], alone: bool) -> None:
     if _lasting(rows, jobs, alone).update(**columns) != len(jobs):
-        transaction.set_rollback(True, using=rows.db)
         raise _LeaseEnded
 
 
@@ -165,9 +168,9 @@ def _columns(job: Claimed, outcome: Outcome, asked: Asked) -> dict:
     elif asked.cancel and isinstance(outcome, RetryLater | Snoozed | Released):
         columns = {**columns, **cancelled()}
         columns.pop("run_at", None)
-    # The columns that the guard reads come last: MySQL sees earlier results.
+    # In this order: MySQL reads the token before it is emptied.
     return columns | {
-        "last_token": job.token,
+        "last_token": F("processing_token"),
         "processing_until": None,
         "processing_token": None,
     }
