@@ -51,13 +51,22 @@ class Estate(Generic[Owner]):
         return clock.now() >= self._until
 
     def give_back(self, database: str) -> None:
-        """Give back what is not locked by somebody else. Raises the database's errors."""
-        jobs, left = Job.objects.using(database), []
+        """Give back what is not locked by somebody else.
+
+        Raises the last of the database's errors, once every token has been tried.
+        """
+        jobs, left, failure = Job.objects.using(database), [], None
         for holding in self._holdings:
-            self.ids |= jobs.release(holding.token, None, self.death)
-            held = jobs.running().filter(processing_token=holding.token).exists()
+            try:
+                self.ids |= jobs.release(holding.token, None, self.death)
+                held = jobs.running().filter(processing_token=holding.token).exists()
+            except Exception as error:
+                held, failure = True, error
             if held or (holding.terms is None and not self._looked_twice):
                 left.append(holding)
+        if failure is not None:
+            self._holdings = left
+            raise failure
         pause = self._pause if self._looked_twice else _SECOND_LOOK
         self._holdings, self._looked_twice = left, True
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)

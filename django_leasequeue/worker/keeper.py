@@ -6,13 +6,13 @@ Every token is renewed at a third of its shortest lease. While the database is a
 tries again soon, and once a lease must be taken for over it says so: the job is lost.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
 
 from django.db import connections
 
-from django_leasequeue import clock
+from django_leasequeue import clock, db
 from django_leasequeue.models import Job
 from django_leasequeue.worker.estate import Estate
 from django_leasequeue.worker.ledger import Holding, Ledger
@@ -62,8 +62,12 @@ class Keeper(Generic[Held]):
         self._presence = presence
         self._estates: list[Estate[Held]] = []
         self._patience = Patience("renew leases", database)
+        self._estate_patience = Patience("give jobs back", database)
+        self._aside_patience = Patience(
+            "look for cancels and show this worker", database
+        )
         self._wakeup = Wakeup()
-        # When to use the database again after a failure, by `clock.now()`.
+        # When to renew again after a failure, by `clock.now()`.
         self._retry_at = 0.0
         # When to look for cancels next, by `clock.now()`, while jobs are held.
         self._cancels_at = 0.0
@@ -113,7 +117,7 @@ class Keeper(Generic[Held]):
 
     def _pause(self) -> float:
         now = clock.now()
-        times = [estate.due_at for estate in self._estates]
+        times = [now + _LOOK_EVERY]
         next_due = self._ledger.next_due()
         if next_due is not None:
             times.append(next_due)
@@ -121,27 +125,23 @@ class Keeper(Generic[Held]):
             times.append(self._cancels_at)
         if self._presence is not None:
             times.append(self._presence.due_at)
-        ends = [
-            now + _LOOK_EVERY,
-            *([] if self._deadline is None else [self._deadline]),
-        ]
-        return (
-            min(max(min(times, default=now + _LOOK_EVERY), self._retry_at), *ends) - now
-        )
+        times = [max(time, self._retry_at) for time in times]
+        times += [estate.due_at for estate in self._estates]
+        if self._deadline is not None:
+            times.append(self._deadline)
+        return min(*times, now + _LOOK_EVERY) - now
 
     def _turn(self) -> None:
+        # The leases first, and each thing on its own: whatever fails, and for whatever
+        # reason, the other leases must not end for it.
         if clock.now() >= self._retry_at:
-            try:
-                for estate in list(self._estates):
-                    self._settle(estate)
-                for holding in self._ledger.due():
-                    self._renew(holding)
-                self._look_for_cancels()
-                if self._presence is not None:
-                    self._presence.beat()
-            except Exception as error:
-                # Whatever it is: without this thread every lease would end.
-                self._retry_at = clock.now() + self._patience.failed(error)
+            self._renew_due()
+        for estate in list(self._estates):
+            self._settle(estate)
+        if clock.now() >= self._retry_at:
+            self._aside(self._look_for_cancels)
+            if self._presence is not None:
+                self._aside(self._presence.beat)
         for holding, ids in self._ledger.take_over():
             why = "it could not be renewed in time"
             self._audience.lost(holding.owner, holding.token, ids, why)
@@ -149,6 +149,29 @@ class Keeper(Generic[Held]):
             if estate.is_settled or estate.is_over:
                 self._estates.remove(estate)
                 self._tell(estate)
+
+    def _renew_due(self) -> None:
+        due, failure = self._ledger.due(), None
+        for holding in due:
+            try:
+                self._renew(holding)
+            except Exception as error:
+                failure = error
+                if db.is_connection_lost(error, connections[self._database]):
+                    break
+        if failure is not None:
+            self._retry_at = clock.now() + self._patience.failed(failure)
+        elif due:
+            self._patience.worked()
+
+    def _aside(self, action: Callable[[], None]) -> None:
+        """Do what no lease depends on, and which says itself when it is due again."""
+        try:
+            action()
+        except Exception as error:
+            self._aside_patience.failed(error)
+        else:
+            self._aside_patience.worked()
 
     def _look_for_cancels(self) -> None:
         owners = self._ledger.held()
@@ -161,14 +184,17 @@ class Keeper(Generic[Held]):
 
     def _settle(self, estate: Estate[Held]) -> None:
         if estate.due_at <= clock.now() and not estate.is_settled:
-            estate.give_back(self._database)
-            self._patience.worked()
+            try:
+                estate.give_back(self._database)
+            except Exception as error:
+                estate.due_at = clock.now() + self._estate_patience.failed(error)
+            else:
+                self._estate_patience.worked()
 
     def _renew(self, holding: Holding[Held]) -> None:
         sent_at = clock.now()
         known = self._ledger.ids(holding)
         renewed, _, busy = Job.objects.using(self._database).renew(holding.token)
-        self._patience.worked()
         self._ledger.renewed(holding, renewed, busy, sent_at)
         if renewed:
             self._audience.renewed(holding.owner, holding.token, renewed, sent_at)

@@ -113,6 +113,52 @@ def test_057_one_failed_renewal_loses_nothing(kept, failures):
     assert kept.audience.of("lost") == []
 
 
+@pytest.fixture
+def unreleasable(monkeypatch):
+    """A set of tokens whose release fails."""
+    tokens, real = set(), type(Job.objects.all()).release
+
+    def release(self, token, *args):
+        if token in tokens:
+            raise refused()
+        return real(self, token, *args)
+
+    monkeypatch.setattr(type(Job.objects.all()), "release", release)
+    return tokens
+
+
+def test_what_can_not_be_given_back_stops_no_renewal_and_no_other_release(
+    kept, unreleasable
+):
+    stuck, left, others = (JobFactory(leased=True) for _ in range(3))
+    unreleasable.add(stuck.processing_token)
+    kept.hold(stuck)
+    kept.hold(left)
+    kept.hold(others, owner="sibling")
+    kept.keeper.give_back("child", None)
+    eventually(lambda: row(left)["status"] == Status.PENDING)
+    renewals = len(kept.audience.of("renewed"))
+    eventually(lambda: len(kept.audience.of("renewed")) > renewals + 3)
+    assert row(stuck)["status"] == Status.RUNNING
+    unreleasable.clear()
+    eventually(lambda: kept.audience.of("given back"))
+
+
+def test_a_renewal_that_fails_stops_no_other(kept, monkeypatch):
+    first, second = JobFactory(leased=True), JobFactory(leased=True)
+    real = type(Job.objects.all()).renew
+
+    def renew(self, token):
+        if token == first.processing_token:
+            raise ValueError("only this one")
+        return real(self, token)
+
+    monkeypatch.setattr(type(Job.objects.all()), "renew", renew)
+    kept.hold(first)
+    kept.hold(second)
+    eventually(lambda: kept.audience.of("renewed"))
+
+
 def test_even_an_error_of_its_own_does_not_end_it(kept, failures):
     job = JobFactory(leased=True)
     failures.append(ZeroDivisionError())
