@@ -1,5 +1,6 @@
 """The tables: what a row starts as, which rows are impossible, and which texts are equal."""
 
+import json
 import uuid
 
 import pytest
@@ -369,8 +370,9 @@ def test_118_payload_is_never_changed(using):
     job, _ = rows.dispatch(add, (payload, 2), queue=SPEECH, group=SPEECH, meta=payload)
     assert job.args == [payload, 2]
     [held] = rows.claim(Selection(), 1, uuid.uuid4(), "w").jobs
-    assert held.meta == payload
+    assert json.loads(held.args) == [payload, 2]
     stored = row(job, using)
+    assert stored["meta"] == payload
     assert (stored["args"], stored["kwargs"]) == ([payload, 2], {})
     assert (stored["queue"], stored["group"]) == (SPEECH, SPEECH)
     Job.objects.using(using).update(
