@@ -14,6 +14,10 @@ def worker_name() -> str:
     A restarted container has the host name and the process id of its dead predecessor, so
     these two alone would let it take the other's jobs for its own.
     """
-    return (
-        f"{socket.gethostname()[:_LONGEST_HOST]}:{os.getpid()}:{secrets.token_hex(4)}"
-    )
+    return f"{_host()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def _host() -> str:
+    # Plain ASCII, since the column may be in a charset that has little more.
+    name = socket.gethostname().encode("ascii", "replace").decode()
+    return name[:_LONGEST_HOST]

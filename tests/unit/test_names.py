@@ -19,3 +19,8 @@ def test_it_tells_people_where_the_worker_is():
 def test_it_fits_its_column(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "h" * 255)
     assert len(worker_name()) <= 255
+
+
+def test_it_is_plain_ascii(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "büro")
+    assert worker_name().startswith("b?ro:")
