@@ -4,6 +4,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Any
 
+from django_leasequeue import clock
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.registry import TaskOptions
@@ -80,7 +81,17 @@ class JobContext:
     @property
     def lease_lost(self) -> bool:
         """Whether this run no longer counts, since another worker may have the job."""
-        return self._lost_why is not None
+        return self.lost_why is not None
+
+    @property
+    def lost_why(self) -> str | None:
+        """Why this run no longer counts; None as long as it does."""
+        # Reckoned here, not only told: after a suspend, or while another thread holds the
+        # interpreter, this one may be the first that runs.
+        job = self._job
+        if self._lost_why is None and clock.now() >= job.lease_ends - job.buffer:
+            self.lose("it could not be renewed in time")
+        return self._lost_why
 
     @property
     def cancel_requested(self) -> bool:
@@ -92,8 +103,9 @@ class JobContext:
 
         Cheap: call it before side effects.
         """
-        if self._lost_why is not None:
-            raise JobRunAborted(self.job_id, self._lost_why)
+        why = self.lost_why
+        if why is not None:
+            raise JobRunAborted(self.job_id, why)
         if self._cancel_requested:
             raise JobCancelled(self.job_id)
 

@@ -23,6 +23,8 @@ class Run:
     # Whether its outcome is decided: by its end, or because the job was given back.
     closed: bool = False
     ended_at: float = 0.0
+    # Whether the loss of its lease stands in the log.
+    was_told: bool = False
 
 
 class Running:
@@ -67,8 +69,9 @@ class Running:
         """Tell runs that are still going that their lease is lost."""
         for run in self._of(token, ids):
             # Of one that has ended the settler learns the truth from the row.
-            if not run.closed and not run.context.lease_lost:
-                _tell(run, why)
+            if not run.closed:
+                run.context.lose(why)
+                _log_loss(run)
 
     def cancel(self, token: UUID, ids: Iterable[int]) -> None:
         """Tell runs that their jobs are to be cancelled."""
@@ -84,12 +87,10 @@ class Running:
                 )
 
     def lose_overdue(self) -> None:
-        """Tell the runs whose lease must be taken for over that it is lost."""
-        now = clock.now()
+        """Log the runs that count no more, as their contexts reckon by themselves."""
         for run in self.unfinished():
-            job = run.job
-            if job.lease_ends - job.buffer <= now and not run.context.lease_lost:
-                _tell(run, "it could not be renewed in time")
+            if run.context.lease_lost:
+                _log_loss(run)
 
     def _of(self, token: UUID, ids: Iterable[int]) -> list[Run]:
         with self._lock:
@@ -97,14 +98,16 @@ class Running:
             return [run for run in found if run is not None]
 
 
-def _tell(run: Run, why: str) -> None:
-    run.context.lose(why)
+def _log_loss(run: Run) -> None:
+    if run.was_told:
+        return
+    run.was_told = True
     logger.warning(
         "Job %s (%s): the lease of %s is lost: %s. The run is told, its outcome will be "
         "refused, and another worker runs the job.",
         run.job.id,
         run.job.task,
         run.job.worker,
-        why,
+        run.context.lost_why,
         extra=about(run.job),
     )

@@ -4,8 +4,10 @@ import threading
 
 import pytest
 
+from django_leasequeue import clock
 from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.worker.context import JobContext
+from django_leasequeue.worker.running import Run, Running
 from tests.claims import claimed, context_of
 
 
@@ -46,6 +48,24 @@ def test_check_raises_once_the_lease_is_lost():
     ) as caught:
         context.check()
     assert caught.value.job_id == 7
+
+
+def test_a_lease_that_must_be_over_is_lost_though_nobody_could_tell(caplog):
+    """As after a suspend, when the task's thread is the first to run."""
+    job = claimed(lease=300, buffer=30)
+    context, running = context_of(job), Running()
+    running.add(Run(job, None, context))
+    job.renewed_at = clock.now() - 269
+    assert context.lease_lost is False
+    job.renewed_at = clock.now() - 271
+    with pytest.raises(JobRunAborted, match="not be renewed in time"):
+        context.check()
+    # The run no longer counts, whatever is heard later.
+    job.renewed_at = clock.now()
+    assert context.lease_lost is True
+    running.lose_overdue()
+    running.lose_overdue()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_the_first_reason_stays():
