@@ -150,7 +150,9 @@ class _Attempt:
 
     def _undone(self, error: BaseException) -> Outcome:
         connection = transaction.get_connection(self.using)
-        if db.is_passing_trouble(error, connection):
+        if db.is_passing_trouble(error, connection) or db.is_connection_lost(
+            error, connection
+        ):
             # Neither the task nor its data is at fault, and nothing of the run is left.
             entry = errors.repeatable(endings.entry(self.job, error), self.job.round)
             if errors.times_in_a_row(self.job.errors, entry) < _UNDONE_TIMES:

@@ -293,13 +293,35 @@ def test_endless_deadlocks_are_a_failed_attempt_in_the_end():
     assert outcomes[-1].counted is True
 
 
-def test_a_connection_lost_in_the_settle_is_a_failed_attempt():
+def assert_no_attempt(job, ended):
+    assert isinstance(ended.outcome, RetryLater)
+    assert ended.outcome.counted is False
+    assert ended.settled is None
+    assert names() == []
+    assert settle(job, ended.outcome).verdict is Verdict.WRITTEN
+    assert Job.objects.get().status == Status.PENDING
+
+
+@pytest.mark.skipif(not ROW_LOCKS, reason="SQLite has no connection to lose")
+def test_a_connection_lost_in_the_settle_is_no_attempt():
     job = claimed_row()
     with failing(database_error("lost"), match="UPDATE", times=99):
         ended = run(write, job=job)
-    assert isinstance(ended.outcome, Failed)
-    assert ended.settled is None
-    assert names() == []
+    assert_no_attempt(job, ended)
+
+
+@pytest.mark.skipif(not ROW_LOCKS, reason="SQLite has no connection to lose")
+def test_a_connection_lost_at_the_begin_is_no_attempt(monkeypatch):
+    job, called = claimed_row(), []
+
+    def refuse(autocommit, **options):
+        raise database_error("lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(connection, "set_autocommit", refuse)
+        ended = run(lambda: called.append(1), job=job)
+    assert called == []
+    assert_no_attempt(job, ended)
 
 
 def commits(monkeypatch, error, *, after=False):
@@ -338,17 +360,15 @@ def test_a_commit_of_which_only_the_answer_was_lost_is_recognised(monkeypatch):
 
 
 @pytest.mark.skipif(not ROW_LOCKS, reason="SQLite has no connection to lose")
-def test_a_commit_lost_with_its_connection_is_a_failed_attempt(monkeypatch):
+def test_a_commit_lost_with_its_connection_is_no_attempt(monkeypatch):
     job = claimed_row()
     commits(monkeypatch, database_error("lost"))
     ended = run(write, job=job)
-    assert isinstance(ended.outcome, Failed)
-    assert names() == []
-    assert settle(job, ended.outcome).verdict is Verdict.WRITTEN
+    assert_no_attempt(job, ended)
 
 
 @pytest.mark.skipif(not ROW_LOCKS, reason="SQLite has no connection to lose")
-def test_a_lost_commit_that_cannot_be_looked_for_is_a_failed_attempt(monkeypatch):
+def test_a_lost_commit_that_cannot_be_looked_for_is_no_attempt(monkeypatch):
     job = claimed_row()
     commits(monkeypatch, database_error("lost"))
     with (
@@ -356,7 +376,7 @@ def test_a_lost_commit_that_cannot_be_looked_for_is_a_failed_attempt(monkeypatch
         failing(database_error("lost"), match="`claims` =", times=9),
     ):
         ended = run(write, job=job)
-    assert isinstance(ended.outcome, Failed)
+    assert_no_attempt(job, ended)
 
 
 @pytest.mark.parametrize("error", [ValueError("late"), SystemExit(3)], ids=type)
