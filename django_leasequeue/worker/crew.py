@@ -126,8 +126,7 @@ class Crew:
         )
         if settled is None:
             self._ended(run, outcome)
-        else:
-            self._running.close(run)
+        elif self._running.close(run):
             self._settled(run, conclude(run, outcome, settled))
 
     def _settle_now(self, job: Claimed, outcome: Outcome) -> Settled:

@@ -5,9 +5,11 @@ import threading
 import pytest
 
 from django_leasequeue.models import Job
+from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.signals import job_started
 from django_leasequeue.states import Status
-from django_leasequeue.worker import runner
+from django_leasequeue.transitions.settle import Settled, Verdict
+from django_leasequeue.worker import atomic, runner
 from django_leasequeue.worker.crew import Crew
 from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
@@ -137,6 +139,21 @@ def test_an_abandoned_run_no_longer_says_anything(announcement):
     working.crew.close(60, 0)
     assert row(job)["status"] == Status.PENDING
     assert row(job)["attempts"] == 0
+
+
+def test_an_abandoned_atomic_run_no_longer_says_anything_either(monkeypatch):
+    working = Working()
+
+    def run_and_settle(*args, **kwargs):
+        assert working.crew.abandon(give_back=False) == 1
+        return atomic.Ended(Succeeded(), Settled(Verdict.WRITTEN))
+
+    monkeypatch.setattr(atomic, "run_and_settle", run_and_settle)
+    worker_tasks.write_then_wait.dispatch("", "")
+    working.start_all()
+    eventually(lambda: working.crew.free == 1)
+    working.crew.close(60, 0)
+    assert working.words == {}
 
 
 def test_abandoning_may_leave_the_giving_back_to_somebody_else(announcement):
