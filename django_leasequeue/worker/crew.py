@@ -83,6 +83,8 @@ class Crew:
         """
         left = [run for run in self._running.unfinished() if self._running.close(run)]
         for run in left:
+            # Its thread goes on for as long as the process does.
+            run.context.lose("the worker stopped")
             if give_back:
                 self._settler.put(run, Released())
         return len(left)

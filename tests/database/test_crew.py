@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from django_leasequeue.exceptions import JobRunAborted
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.signals import job_started
@@ -132,7 +133,10 @@ def test_an_abandoned_run_no_longer_says_anything(announcement):
     job = tasks.announce_then_wait.dispatch(announcement.path).job
     working.start_all()
     announcement.wait()
+    [run] = working.running.unfinished()
     assert working.crew.abandon(give_back=True) == 1
+    with pytest.raises(JobRunAborted, match="the worker stopped"):
+        run.context.check()
     assert working.word(job) == "given back"
     announcement.release()
     eventually(lambda: working.crew.free == 1)
