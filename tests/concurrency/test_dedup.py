@@ -466,11 +466,18 @@ def test_two_batches_over_the_same_ids_in_opposite_orders(kind, inside):
         return done
 
     former = {"finished": {"succeeded": True}, "pending": {}}
-    for number in range(rounds):
-        for k in range(size):
-            state = ["new", "finished", "pending"][k % 3] if kind == "mixed" else kind
-            if state in former:
-                owner(dedup_id=f"{number}-{k}", **former[state])
+    kinds = ["new", "finished", "pending"] if kind == "mixed" else [kind]
+    Job.objects.bulk_create(
+        JobFactory.build(
+            queue="default",
+            dedup_id=f"{number}-{k}",
+            dedup_hold="finished",
+            **former[kinds[k % len(kinds)]],
+        )
+        for number in range(rounds)
+        for k in range(size)
+        if kinds[k % len(kinds)] in former
+    )
 
     forward, backward = together(2, lambda n: in_rounds([1, -1][n]), timeout=280)
     assert troubles == []
