@@ -133,6 +133,10 @@ class Session:
                         {
                             **environment,
                             "LEASEQUEUE_TEST_DB": database,
+                            # The whole number once for each database.
+                            "LEASEQUEUE_TEST_JOBS": "10000"
+                            if series == newest
+                            else "1000",
                             "COVERAGE_FILE": str(runs.RESULTS / f".coverage.{series}"),
                         },
                     )

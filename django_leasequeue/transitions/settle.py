@@ -7,7 +7,7 @@ claim's and more than the safety buffer is left of its lease, by the database's 
 from collections import defaultdict
 from enum import Enum
 from functools import partial
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from django.db.models import (
     BooleanField,
@@ -111,7 +111,7 @@ def _settle(rows, finished, alone: bool) -> list[Settled]:
 
 def _lasting(rows, jobs: list[Claimed], alone: bool = False):
     """Rows of jobs of one buffer whose lease is still one of theirs."""
-    condition = {
+    condition: dict[str, Any] = {
         "processing_token__in": list({job.token for job in jobs}),
         "status": Status.RUNNING,
     }

@@ -1,11 +1,38 @@
 """The worker's log: one line for each change of state, with the facts in `extra`."""
 
+import contextlib
 import logging
+import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 from django_leasequeue.claimed import Claimed
 
-logger = logging.getLogger("django_leasequeue.worker")
+
+class _SafeLogger(logging.LoggerAdapter):
+    """A logger whose handlers may fail: a line that can't be written must not cost a job.
+
+    logging keeps the errors of its own handlers to itself; others, such as one that writes
+    into a database, may raise into whoever logs.
+    """
+
+    def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
+        """See Logger.log()."""
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+        try:
+            super().log(level, msg, *args, **kwargs)
+        except Exception as error:
+            with contextlib.suppress(Exception):
+                print(f"A line of the log is lost: {error!r}", file=sys.stderr)
+
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        """Leave `extra` as it is given."""
+        return msg, kwargs
+
+
+logger = _SafeLogger(logging.getLogger("django_leasequeue.worker"))
 
 
 def about(job: Claimed, **more: Any) -> dict[str, Any]:
