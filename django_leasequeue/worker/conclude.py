@@ -25,7 +25,7 @@ def conclude(run: Run, outcome: Outcome, result: Settled) -> str:
 
 def _conclude(run: Run, outcome: Outcome, result: Settled) -> str:
     if _is_written(result):
-        told.log_outcome(run, outcome)
+        told.log_outcome(run.job, outcome, run.ended_at - run.started_at)
         events.settled(run.job, outcome)
         return told.word_for(outcome)
     run.context.lose(result.why)

@@ -1,10 +1,14 @@
 """Giving back what a process held that runs it no more."""
 
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from django_leasequeue import clock
 from django_leasequeue.models import Job
+from django_leasequeue.transitions.settle import Verdict
+from django_leasequeue.worker import told
 from django_leasequeue.worker.ledger import Holding
+from django_leasequeue.worker.overdue import Overdue
 
 Owner = TypeVar("Owner")
 
@@ -21,15 +25,23 @@ _UNKNOWN = 60.0
 class Estate(Generic[Owner]):
     """The tokens that an owner left, until their jobs are pending again.
 
-    `death`: how the owner died, which is counted; None if it was told to go.
+    `death`: how the owner died, which is counted; None if it was told to go, or killed. Of
+    an owner that was killed `overdue` are the jobs that it was killed for: they have timed
+    out, and the others go back as after a stop, since it was no fault of theirs.
     """
 
     def __init__(
-        self, owner: Owner, holdings: list[Holding[Owner]], death: str | None
+        self,
+        owner: Owner,
+        holdings: list[Holding[Owner]],
+        death: str | None,
+        overdue: Sequence[Overdue] = (),
     ) -> None:
         self.owner, self.death = owner, death
-        # The jobs given back so far.
+        # The jobs given back so far, and the words for those that timed out.
         self.ids: set[int] = set()
+        self.words: list[str] = []
+        self._was_killed, self._overdue = bool(overdue), list(overdue)
         # When to go on, by `clock.now()`.
         self.due_at = 0.0
         self._holdings = holdings
@@ -43,20 +55,33 @@ class Estate(Generic[Owner]):
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left to give back."""
-        return not self._holdings
+        return not self._holdings and not self._overdue
 
     @property
     def is_over(self) -> bool:
         """Whether every lease in it is past, so that the next claim takes the jobs anyway."""
         return clock.now() >= self._until
 
+    @property
+    def why(self) -> str:
+        """Why the jobs are given back."""
+        if self._was_killed:
+            return "a job beside them did not stop at its timeout"
+        return self.death or "the worker stops"
+
     def give_back(self, database: str) -> None:
         """Give back what is not locked by somebody else.
 
         Raises the last of the database's errors, once every token has been tried.
         """
+        busy = [late for late in self._overdue if self._is_busy(late, database)]
+        self._overdue = busy
         jobs, left, failure = Job.objects.using(database), [], None
         for holding in self._holdings:
+            if any(late.run.token == holding.token for late in busy):
+                # An overdue job would be given back with the others.
+                left.append(holding)
+                continue
             try:
                 self.ids |= jobs.release(holding.token, None, self.death)
                 held = jobs.running().filter(processing_token=holding.token).exists()
@@ -71,3 +96,10 @@ class Estate(Generic[Owner]):
         self._holdings, self._looked_twice = left, True
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         self.due_at = clock.now() + pause
+
+    def _is_busy(self, late: Overdue, database: str) -> bool:
+        """Have an overdue job settled; return whether somebody holds its row locked."""
+        verdict, outcome = late.settle(database)
+        if verdict is Verdict.WRITTEN and outcome is not None:
+            self.words.append(told.word_for(outcome))
+        return verdict is Verdict.BUSY

@@ -102,5 +102,8 @@ class InProcess:
         """See keeper.Audience."""
         self._running.cancel(token, ids)
 
+    def settled(self, owner: None, word: str) -> None:
+        """See keeper.Audience."""
+
     def given_back(self, owner: None, ids: set[int]) -> None:
         """See keeper.Audience."""

@@ -17,6 +17,7 @@ from django_leasequeue.models import Job
 from django_leasequeue.worker.estate import Estate
 from django_leasequeue.worker.ledger import Holding, Ledger
 from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.overdue import Overdue
 from django_leasequeue.worker.patience import Patience
 from django_leasequeue.worker.presence import Presence
 from django_leasequeue.worker.vital import vital_thread
@@ -43,6 +44,9 @@ class Audience(Protocol[Owner]):
 
     def cancelled(self, owner: Owner, token: UUID, ids: set[int]) -> None:
         """Somebody asked for these jobs to be cancelled. Told again until they have ended."""
+
+    def settled(self, owner: Owner, word: str) -> None:
+        """A job of this owner, which is dead, has got its outcome here; see `told`."""
 
     def given_back(self, owner: Owner, ids: set[int]) -> None:
         """All that this owner left is pending again, or its leases have ended."""
@@ -88,9 +92,12 @@ class Keeper(Generic[Held]):
         self._ledger.claimed(token, terms)
         self._wakeup.wake()
 
-    def give_back(self, owner: Held, death: str | None) -> None:
-        """Give back all that an owner holds. `death`: see Estate."""
-        self._estates.append(Estate(owner, self._ledger.leave(owner), death))
+    def give_back(
+        self, owner: Held, death: str | None, overdue: Sequence[Overdue] = ()
+    ) -> None:
+        """Give back all that an owner holds. `death`, `overdue`: see Estate."""
+        left = self._ledger.leave(owner)
+        self._estates.append(Estate(owner, left, death, overdue))
         self._wakeup.wake()
 
     def close(self, seconds: float) -> None:
@@ -208,7 +215,7 @@ class Keeper(Generic[Held]):
             logger.warning(
                 "Given back, to be run again: jobs %s (%s).",
                 ", ".join(map(str, sorted(estate.ids))),
-                estate.death or "the worker stops",
+                estate.why,
                 extra={"job_ids": sorted(estate.ids), "death": estate.death},
             )
         if not estate.is_settled:
@@ -216,4 +223,6 @@ class Keeper(Generic[Held]):
                 "The jobs of a process that is gone could not be given back; another "
                 "worker runs them when their leases end."
             )
+        for word in estate.words:
+            self._audience.settled(estate.owner, word)
         self._audience.given_back(estate.owner, estate.ids)

@@ -5,11 +5,14 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable
+from uuid import UUID
 
 from django_leasequeue import clock
 from django_leasequeue.worker.handover import Handover, command
 from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.overdue import Overdue
 from django_leasequeue.worker.pipes import Message, Receiver, Sender
+from django_leasequeue.worker.timed import TimedRun
 
 # Held back while a child starts, until it has said how it takes them. See child.
 _HELD_BACK = (signal.SIGINT, signal.SIGHUP)
@@ -33,6 +36,9 @@ class Offspring:
         # When to kill it, by `clock.now()`; and whether that was done.
         self.kill_at: float | None = None
         self.was_killed = False
+        # Its runs with a time limit, and those of them that it was killed for.
+        self.timed: dict[tuple[UUID, int], TimedRun] = {}
+        self.overdue: list[Overdue] = []
         self._process = self._spawn(number, options)
         threading.Thread(
             target=self._wait, args=(ended,), name=f"leasequeue-{self.pid}", daemon=True
@@ -61,9 +67,23 @@ class Offspring:
         """Say something to the child. Never waits."""
         self._control.send(message)
 
+    @property
+    def dies_at(self) -> float:
+        """When it is to be killed, for one of its runs or for itself."""
+        if self.was_killed:
+            return float("inf")
+        times = [run.kill_at for run in self.timed.values()]
+        return min([*times, float("inf") if self.kill_at is None else self.kill_at])
+
     def kill(self) -> None:
-        """End it by SIGKILL, since it did not leave in time."""
-        self.kill_at, self.was_killed = None, True
+        """End it by SIGKILL, since it or one of its runs did not end in time."""
+        now = clock.now()
+        self.overdue = [
+            Overdue(run, run.timeout + now - run.deadline)
+            for run in self.timed.values()
+            if run.kill_at <= now
+        ]
+        self.was_killed = True
         self._process.kill()
 
     def close(self) -> None:

@@ -12,9 +12,11 @@ from django_leasequeue.worker.offspring import Offspring
 from django_leasequeue.worker.pipes import Message
 from django_leasequeue.worker.seat import Seat
 from django_leasequeue.worker.tally import Tally
+from django_leasequeue.worker.timed import TimedRun
 
-# Seconds that a child has to end after it has said that it leaves.
-_LEAVING = 5.0
+# Seconds that a child has to end after it has said that it leaves. It holds no job by then,
+# so this only bounds what its own exit handlers may take.
+_LEAVING = 30.0
 
 
 class Reception:
@@ -36,6 +38,12 @@ class Reception:
             for message in messages:
                 self._take(seat, child, message)
 
+    def count(self, seat: Seat, word: str) -> None:
+        """Count a job of this seat that has ended; see `told` for the words."""
+        self._tally.add(word)
+        if seat.share is not None and word != told.RELEASED:
+            seat.share = max(seat.share - 1, 0)
+
     def _take(self, seat: Seat, child: Offspring, message: Message) -> None:
         match message:
             case {"do": "announce", "token": token}:
@@ -43,11 +51,14 @@ class Reception:
                 self._keeper.announce(UUID(token), child)
             case {"do": "claimed", "token": token, "jobs": jobs}:
                 self._keeper.claimed(UUID(token), jobs)
+            case {"do": "began"}:
+                run = TimedRun.from_report(message)
+                child.timed[run.token, run.job_id] = run
+            case {"do": "ended", "token": token, "id": job_id}:
+                child.timed.pop((UUID(token), job_id), None)
             case {"do": "finished", "token": token, "id": job_id, "word": word}:
                 self._ledger.finished(UUID(token), [job_id])
-                self._tally.add(word)
-                if seat.share is not None and word != told.RELEASED:
-                    seat.share = max(seat.share - 1, 0)
+                self.count(seat, word)
             case {"do": "idle"}:
                 child.is_idle = True
             case {"do": "ready", "name": name}:

@@ -39,6 +39,8 @@ _GRACE = 5.0
 _GRACE_AT_ONCE = 2.0
 # Seconds to give jobs back once the last child is gone.
 _GIVING_BACK = 5.0
+# Seconds of the longest wait: poll() takes no more than 24 days.
+_LONGEST_PAUSE = 3600.0
 # A drain can't wait for children that never start: so many in a row end it.
 _STILLBORN = 5
 
@@ -114,9 +116,9 @@ class Supervisor:
             self._leave_at,
             *(s.start_at for s in self._seats if s.start_at is not None),
         ]
-        times += [c.kill_at for _, c in self._children() if c.kill_at is not None]
-        pause = min(times) - clock.now()
-        events = self._selector.select(None if pause == float("inf") else max(pause, 0))
+        times += [child.dies_at for _, child in self._children()]
+        pause = max(min(times) - clock.now(), 0)
+        events = self._selector.select(min(pause, _LONGEST_PAUSE))
         for key, _ in events:
             if key.data is None:
                 self._bell.clear()
@@ -163,14 +165,14 @@ class Supervisor:
                 seat.start_at, seat.is_done = None, True
 
     def _kill_overdue(self) -> None:
-        for _, child in self._children():
-            if child.kill_at is not None and child.kill_at <= clock.now():
-                logger.warning(
-                    "Child %s did not leave in time and is killed.",
-                    child.number,
-                    extra={"child_pid": child.pid},
-                )
+        for seat, child in self._children():
+            if child.dies_at > clock.now():
+                continue
+            # What it said last may be that the run has ended.
+            self._reception.hear(seat, child)
+            if child.dies_at <= clock.now():
                 child.kill()
+                _log_kill(child)
 
     def _reload(self, path: str) -> None:
         for _, child in self._children():
@@ -201,7 +203,7 @@ class Supervisor:
         child.close()
         seat.pause = pause
         # The next one starts when this is done: a drain must see those jobs as due.
-        self._keeper.give_back(child, death)
+        self._keeper.give_back(child, death, child.overdue)
         if self._options.drain and seat.stillborn >= _STILLBORN and not self.stop.asked:
             self.gave_up = True
             self.stop.request(Level.GRACEFUL, "its children die before they can work")
@@ -242,7 +244,26 @@ class Supervisor:
         for some in in_chunks(sorted(ids)):
             owner.tell({"do": "cancel", "token": token.hex, "ids": some})
 
+    def settled(self, owner: Offspring, word: str) -> None:
+        """See keeper.Audience."""
+        self._do(partial(self._reception.count, self._seat_of(owner), word))
+
     def given_back(self, owner: Offspring, ids: set[int]) -> None:
         """See keeper.Audience."""
-        seat = next(seat for seat in self._seats if seat.number == owner.number)
-        self._do(partial(self._vacated, seat))
+        self._do(partial(self._vacated, self._seat_of(owner)))
+
+    def _seat_of(self, child: Offspring) -> Seat:
+        return next(seat for seat in self._seats if seat.number == child.number)
+
+
+def _log_kill(child: Offspring) -> None:
+    jobs = [overdue.run.job_id for overdue in child.overdue]
+    why = "did not leave in time"
+    if jobs:
+        why = f"runs jobs that did not stop at their timeout ({jobs})"
+    logger.warning(
+        "Child %s %s and is killed.",
+        child.number,
+        why,
+        extra={"child_pid": child.pid, "job_ids": jobs},
+    )

@@ -3,6 +3,7 @@
 import logging
 from typing import assert_never
 
+from django_leasequeue.claimed import Claimed
 from django_leasequeue.outcomes import (
     Cancelled,
     Failed,
@@ -51,9 +52,9 @@ def log_start(run: Run) -> None:
     logger.info("Job %s (%s) starts", job.id, job.task, extra=about(job))
 
 
-def log_outcome(run: Run, outcome: Outcome) -> None:
-    """Write the line for an outcome that is stored."""
-    job, word = run.job, word_for(outcome)
+def log_outcome(job: Claimed, outcome: Outcome, seconds: float) -> None:
+    """Write the line for an outcome that is stored, of a run that took so long."""
+    word = word_for(outcome)
     level, more = logging.INFO, ""
     match outcome:
         case Failed(error):
@@ -65,7 +66,6 @@ def log_outcome(run: Run, outcome: Outcome) -> None:
             more = f", for {delay.total_seconds():.1f} s"
         case _:
             pass
-    seconds = run.ended_at - run.started_at
     logger.log(
         level,
         "Job %s (%s) %s after %.3f s%s",
