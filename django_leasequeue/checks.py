@@ -1,5 +1,6 @@
 """System checks: each wrong value has an id, a sentence and a hint. See docs/checks.md."""
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
@@ -35,6 +36,22 @@ def check_tasks(**kwargs) -> list[CheckMessage]:
     except ImproperlyConfigured:
         modules = registry.app_modules()  # check_settings tells what is wrong
     return [message for name in modules for message in _import_problems(name)]
+
+
+def check_atomic_tasks(**kwargs) -> list[CheckMessage]:
+    """Atomic tasks that may keep SQLite's one write lock for longer than a lease lasts."""
+    home = connections[router.db_for_write(Job)]
+    if home.vendor != "sqlite":
+        return []
+    # What can't be imported or is set wrongly is told by the checks above.
+    with contextlib.suppress(Exception):
+        registry.autodiscover()
+        return [
+            message
+            for name in registry.names()
+            for message in _atomic_problems(registry.get(name))
+        ]
+    return []
 
 
 def check_commands(**kwargs) -> list[CheckMessage]:
@@ -75,7 +92,13 @@ def check_servers(databases=None, **kwargs) -> list[CheckMessage]:
 
 def register_all() -> None:
     """Make Django run all of these."""
-    for check in (check_settings, check_tasks, check_commands, check_options):
+    for check in (
+        check_settings,
+        check_tasks,
+        check_atomic_tasks,
+        check_commands,
+        check_options,
+    ):
         register(check, TAG)
     # Not under the tag of the others: with a tag and no alias, Django hands over them all.
     register(check_servers, Tags.database)
@@ -93,6 +116,20 @@ def _import_problems(module: str) -> Iterator[CheckMessage]:
             f"Workers import it at their start, and would not start. See the traceback with "
             f"'manage.py shell --command \"import {module}\"'.",
         )
+
+
+def _atomic_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
+    most = conf.lease(task.queue) - conf.safety_buffer(task.queue)
+    if not task.atomic or (task.timeout is not None and task.timeout < most):
+        return
+    has = "no timeout" if task.timeout is None else f"a timeout of {task.timeout:g} s"
+    yield _message(
+        "E202",
+        f"The atomic task {task.name!r} has {has}. On SQLite no lease can be renewed while "
+        "it runs, since it has the only write lock.",
+        f"Give it a timeout below {most:g} seconds, which is LEASE - SAFETY_BUFFER of its "
+        "queue, or a queue with a longer LEASE.",
+    )
 
 
 def _server_problems(alias: str) -> Iterator[CheckMessage]:

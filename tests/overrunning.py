@@ -4,6 +4,7 @@ Each says '<pid> started' to helpers.Announcement once it is past every import.
 """
 
 import asyncio
+import contextlib
 import os
 import re
 import threading
@@ -69,10 +70,8 @@ def wait_for_a_thread(path):
 async def ignore_the_cancel(path):
     _started(path)
     while True:
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            pass
 
 
 @task(timeout=TIMEOUT)

@@ -22,7 +22,7 @@ def record_effect(name):
     Effect.objects.create(name=name, pid=os.getpid())
 
 
-@task(atomic=True)
+@task(atomic=True, timeout=250)
 def record_effect_atomically(name):
     """Leave a row in the transaction that also ends the job."""
     Effect.objects.create(name=name, pid=os.getpid())

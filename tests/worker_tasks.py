@@ -84,7 +84,7 @@ def drop_dead(code):
     os._exit(code)
 
 
-@task(atomic=True)
+@task(atomic=True, timeout=250)
 def write_then_wait(path, name):
     """Write in the transaction that also ends the job, say so, and wait."""
     Effect.objects.create(name=name, pid=os.getpid())

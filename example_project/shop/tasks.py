@@ -23,7 +23,7 @@ def send_receipt(order_id):
     Order.objects.filter(pk=order_id).update(receipts=F("receipts") + 1)
 
 
-@task(atomic=True)
+@task(atomic=True, timeout=60)
 def book_stock(order_id):
     """Take what was sold out of the stock: committed together with the job's success."""
     order = Order.objects.get(pk=order_id)

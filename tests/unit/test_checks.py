@@ -1,6 +1,7 @@
 """Checks that ask no database: each wrong value with its id."""
 
 import re
+from datetime import timedelta
 from pathlib import Path
 from unittest import mock
 
@@ -10,6 +11,7 @@ from django.core.management import get_commands
 from django.db.utils import ConnectionHandler
 
 from django_leasequeue import checks, registry
+from tests.claims import NAME, registered
 from tests.processes import ROOT
 
 
@@ -120,6 +122,58 @@ def test_e201_despite_wrong_task_modules(settings):
     settings.LEASEQUEUE = {"TASK_MODULES": "shop"}
     assert checks.check_tasks() == []
     assert ids(checks.check_settings()) == ["E003"]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "queue", "found"),
+    [
+        (None, "default", "no timeout"),
+        (270, "default", "a timeout of 270 s"),
+        (269.5, "default", None),
+        (timedelta(hours=1), "long", None),
+        (81, "short", "a timeout of 81 s"),
+    ],
+)
+def test_e202_atomic_tasks_longer_than_a_lease(
+    databases, settings, timeout, queue, found
+):
+    """By the queue of the task: LEASE - SAFETY_BUFFER is what it may take."""
+    settings.LEASEQUEUE = {
+        "QUEUES": {
+            "long": {"LEASE": 7200},
+            "short": {"LEASE": 90, "SAFETY_BUFFER": 9},
+        }
+    }
+    databases(default=sqlite())
+    with registered(print, atomic=True, timeout=timeout, queue=queue):
+        messages = [m.msg for m in checks.check_atomic_tasks() if NAME in m.msg]
+        assert len(messages) == bool(found)
+        assert found is None or f"has {found}." in messages[0]
+        databases(default=postgres())
+        assert checks.check_atomic_tasks() == []
+
+
+def test_e202_says_how_long_a_task_may_take(databases):
+    databases(default=sqlite())
+    with registered(print, atomic=True):
+        [message] = checks.check_atomic_tasks()
+    assert ids([message]) == ["E202"]
+    assert message.level == django_checks.ERROR
+    assert "below 270 seconds" in message.hint
+
+
+def test_e202_leaves_other_tasks_alone(databases):
+    databases(default=sqlite())
+    with registered(print):
+        assert checks.check_atomic_tasks() == []
+
+
+def test_e202_despite_wrong_settings(databases, settings):
+    """They are told by their own checks."""
+    databases(default=sqlite())
+    settings.LEASEQUEUE = {"LEASE": "long"}
+    with registered(print, atomic=True):
+        assert checks.check_atomic_tasks() == []
 
 
 def test_w301_shadowed_command(settings, tmp_path, monkeypatch):
