@@ -4,7 +4,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Any
 
-from django_leasequeue import clock
+from django_leasequeue import clock, payloads
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.registry import TaskOptions
@@ -63,7 +63,7 @@ class JobContext:
     @property
     def meta(self) -> dict[str, Any]:
         """What the dispatch gave as `meta`."""
-        return self._job.meta
+        return payloads.load(self._job.meta)
 
     @property
     def deadline(self) -> float | None:
