@@ -19,10 +19,10 @@ class Seat:
     def __init__(self, number: int, share: int | None) -> None:
         self.number, self.share = number, share
         self.child: Offspring | None = None
-        # When to start the next child, by `clock.now()`; None while there is one, while the
-        # jobs of the last one are being given back, and in the end.
+        # When to start the next child, by `clock.now()`; None while there is one, in a drain
+        # while the jobs of the last one are being given back, and in the end.
         self.start_at: float | None = clock.now()
-        # Seconds to wait once they are given back.
+        # Seconds that a drain waits once they are given back.
         self.pause = 0.0
         self.is_done = False
         # Deaths in a row, and among them those before the child was ready for work.

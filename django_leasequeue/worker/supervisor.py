@@ -1,7 +1,7 @@
 """The supervisor: starts the children, renews their leases, and survives them.
 
 It runs no task, so nothing that a task does keeps it from renewing. A child that dies is
-noticed at once: its jobs are given back, and then another child takes its seat. Everything
+noticed at once: its jobs are given back, and another child takes its seat. Everything
 that happens (a report, a death, a signal, news from the keeper) wakes one loop in one
 thread; only the keeper uses the database.
 
@@ -201,14 +201,21 @@ class Supervisor:
                 extra={"worker": child.name, "child_pid": child.pid, "death": death},
             )
         child.close()
-        seat.pause = pause
-        # The next one starts when this is done: a drain must see those jobs as due.
+        if self._options.drain or self.stop.asked or seat.share == 0:
+            # What follows waits for the jobs to be given back: see _vacated.
+            seat.pause = pause
+        else:
+            # One locked row must not keep the seat empty until its lease ends.
+            seat.start_at = clock.now() + pause
         self._keeper.give_back(child, death, child.overdue)
         if self._options.drain and seat.stillborn >= _STILLBORN and not self.stop.asked:
             self.gave_up = True
             self.stop.request(Level.GRACEFUL, "its children die before they can work")
 
     def _vacated(self, seat: Seat) -> None:
+        if seat.child is not None or seat.start_at is not None:
+            return  # it was taken again meanwhile
+        # Only a drain comes here to go on: it must see the jobs given back as due.
         if self.stop.asked or seat.share == 0:
             seat.is_done = True
         else:

@@ -5,6 +5,7 @@ import signal
 import uuid
 
 import pytest
+from django.db import OperationalError
 
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
@@ -125,6 +126,33 @@ def test_a_child_that_can_not_be_started_now_is_started_later(
     assert row(job)["status"] == Status.SUCCEEDED
     assert "no more processes" in caplog.text
     assert len(tries) == 2
+
+
+def test_the_next_child_waits_for_no_row_that_can_not_be_given_back(
+    embedded, monkeypatch, announcement
+):
+    verbs = type(Job.objects.all())
+    job = tasks.announce_then_wait.dispatch(announcement.path).job
+    worker = Supervisor(options(), Tally())
+
+    def refuse(*args):
+        raise OperationalError("as if somebody held the row locked")
+
+    with in_thread(worker.run):
+        pid = int(announcement.wait())
+        with monkeypatch.context() as patched:
+            patched.setattr(verbs, "release", refuse)
+            os.kill(pid, signal.SIGKILL)
+            eventually(
+                lambda: any(c.name for _, c in worker._children() if c.pid != pid)
+            )
+            assert row(job)["recoveries"] == 0
+        # Given back at last, and run by the next child.
+        assert int(announcement.wait()) != pid
+        announcement.release()
+        eventually(lambda: row(job)["status"] == Status.SUCCEEDED)
+        assert row(job)["recoveries"] == 1
+        worker.stop.request(Level.GRACEFUL, "the test is done")
 
 
 def test_a_failed_start_leaves_no_descriptors_open(monkeypatch):
