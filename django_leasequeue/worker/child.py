@@ -47,7 +47,7 @@ def main() -> None:
 
 def _own_signals(stop: Stop) -> None:
     # Ctrl-C and a closing terminal reach the whole process group; what follows is for the
-    # supervisor to say. It starts its children with both blocked, so that none comes early.
+    # supervisor to say. It starts its children with all blocked, so that none comes early.
     # Ignored rather than handled: so programs that a task runs live on, too.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -55,7 +55,9 @@ def _own_signals(stop: Stop) -> None:
     signal.signal(
         signal.SIGTERM, lambda *_: stop.request(Level.GRACEFUL, "the child got SIGTERM")
     )
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGHUP))
+    signal.pthread_sigmask(
+        signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+    )
 
 
 def _work(

@@ -15,7 +15,7 @@ from django_leasequeue.worker.pipes import Message, Receiver, Sender
 from django_leasequeue.worker.timed import TimedRun
 
 # Held back while a child starts, until it has said how it takes them. See child.
-_HELD_BACK = (signal.SIGINT, signal.SIGHUP)
+_HELD_BACK = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
 class Offspring:

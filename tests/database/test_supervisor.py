@@ -155,6 +155,20 @@ def test_the_next_child_waits_for_no_row_that_can_not_be_given_back(
         worker.stop.request(Level.GRACEFUL, "the test is done")
 
 
+def test_no_signal_comes_before_the_child_has_said_how_it_takes_it(monkeypatch):
+    masks = []
+
+    def note(*args, **kwargs):
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        raise OSError("enough")
+
+    monkeypatch.setattr("subprocess.Popen", note)
+    with pytest.raises(OSError, match="enough"):
+        Offspring(1, options(), print)
+    assert {signal.SIGTERM, signal.SIGINT, signal.SIGHUP} <= masks[0]
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_a_failed_start_leaves_no_descriptors_open(monkeypatch):
     def refuse(*args, **kwargs):
         raise OSError("no more processes")
