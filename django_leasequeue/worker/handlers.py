@@ -19,6 +19,7 @@ STOPPING = tuple(
 def handled(handle: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Call `handle` for SIGTERM, SIGINT and SIGHUP; restore the former handlers at the end.
 
+    A signal that was ignored stays so: nohup ignores SIGHUP on behalf of what it starts.
     Only the main thread may set handlers: in any other nothing is changed, and whoever
     started the thread stops the worker by `Stop.request()`.
     """
@@ -28,6 +29,7 @@ def handled(handle: Callable[[signal.Signals], None]) -> Iterator[None]:
     former = {
         number: signal.signal(number, lambda number, _: handle(signal.Signals(number)))
         for number in STOPPING
+        if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
         yield
