@@ -34,8 +34,9 @@ from django_leasequeue.worker.stop import Level, Stop
 from django_leasequeue.worker.tally import Tally
 
 # Seconds that a child has to end after the shutdown timeout, and when told to leave at
-# once. Then it is killed.
-_GRACE = 5.0
+# once. Then it is killed: with the default timeout before Kubernetes, which allows 30 s in
+# all, kills the supervisor too.
+_GRACE = 2.0
 _GRACE_AT_ONCE = 2.0
 # Seconds to give jobs back once the last child is gone.
 _GIVING_BACK = 5.0

@@ -6,7 +6,9 @@ import uuid
 
 import pytest
 from django.db import OperationalError
+from django.test import override_settings
 
+from django_leasequeue.conf import conf
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
@@ -167,6 +169,12 @@ def test_no_signal_comes_before_the_child_has_said_how_it_takes_it(monkeypatch):
         Offspring(1, options(), print)
     assert {signal.SIGTERM, signal.SIGINT, signal.SIGHUP} <= masks[0]
     assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_the_last_child_is_killed_while_the_supervisor_may_still_give_its_jobs_back():
+    """Kubernetes kills it 30 seconds after its SIGTERM, if nothing else is set."""
+    with override_settings(LEASEQUEUE={}):
+        assert conf.shutdown_timeout + supervisor_module._GRACE <= 27
 
 
 def test_a_failed_start_leaves_no_descriptors_open(monkeypatch):
