@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import threading
 from collections import Counter
 from typing import Protocol, TextIO
 
@@ -78,17 +79,18 @@ class Lines:
 
 
 class Tally:
-    """How many runs ended in which way; see `told` for the words."""
+    """How many runs ended in which way; see `told` for the words. For any thread."""
 
     def __init__(self, display: Display | None = None) -> None:
         self.counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
         self._display = display or Nothing()
 
     def add(self, word: str) -> None:
         """Count one."""
-        self.counts[word] += 1
         # The terminal may be gone; the worker goes on.
-        with contextlib.suppress(OSError):
+        with self._lock, contextlib.suppress(OSError):
+            self.counts[word] += 1
             self._display.show(self.counts)
 
     def close(self) -> None:

@@ -1,11 +1,15 @@
 """worker.tally: counts, and how a drain shows them."""
 
+import contextlib
 import io
+import threading
+from collections import Counter
 
 import pytest
 
 from django_leasequeue.worker import tally, told
 from django_leasequeue.worker.tally import Bar, Lines, Tally, drain_display
+from tests.helpers import together
 
 
 class Terminal(io.StringIO):
@@ -33,6 +37,25 @@ def test_lines_tell_the_start_the_counts_and_the_end(monkeypatch):
         "Drained: 1 succeeded, 1 failed.",
     ]
     assert counting.failed == 1
+
+
+class Meeting(Counter):
+    """Counts that two threads read at the same time, if they can."""
+
+    barrier = threading.Barrier(2)
+
+    def __getitem__(self, word):
+        count = super().__getitem__(word)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            self.barrier.wait(0.2)
+        return count
+
+
+def test_two_threads_count_two():
+    counting = Tally()
+    counting.counts = Meeting()
+    together(2, lambda _: counting.add(told.SUCCEEDED))
+    assert dict(counting.counts) == {told.SUCCEEDED: 2}
 
 
 def test_lines_are_few():
