@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 Message = dict[str, Any]
 
-# A line up to this long enters a pipe whole or not at all (POSIX's least PIPE_BUF is 512;
-# Linux has 4,096). So a reader never waits for the rest of a line.
+# A line up to this long enters a pipe whole or not at all on Linux, whose PIPE_BUF it is.
+# Elsewhere, such as on macOS with its 512, the rest of a line may follow later.
 LONGEST_LINE = 4096
 # Items of a list in one message: a job's id of up to 19 digits, and with it may go three
 # floats of up to 18.
@@ -29,6 +29,8 @@ class Sender:
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._backlog: deque[bytes] = deque(maxlen=_LONGEST_BACKLOG)
+        # The end of a line of which the pipe took a part; never dropped from the backlog.
+        self._rest = b""
         self._open = self._heard = True
         os.set_blocking(descriptor, False)
 
@@ -60,17 +62,20 @@ class Sender:
                 os.close(self._descriptor)
 
     def _write(self) -> bool:
-        while self._open and self._backlog:
+        while self._open and (self._rest or self._backlog):
+            line = self._rest or self._backlog[0]
             try:
-                os.write(self._descriptor, self._backlog[0])
+                written = os.write(self._descriptor, line)
             except BlockingIOError:
                 return False
             except OSError:
                 # The other side is gone, and whoever reads its pipe learns it there.
-                self._heard = False
+                self._heard, self._rest = False, b""
                 self._backlog.clear()
             else:
-                self._backlog.popleft()
+                if not self._rest:
+                    self._backlog.popleft()
+                self._rest = line[written:]
         return self._open and self._heard
 
 

@@ -1,5 +1,6 @@
 """worker.pipes: messages between a supervisor and its children."""
 
+import itertools
 import os
 
 import pytest
@@ -62,6 +63,27 @@ def test_a_full_pipe_keeps_nobody_waiting_and_loses_nothing(ends):
         sender.send({"more": True}, 1)
         seen += [message["n"] for message in receiver.read() if "n" in message]
     assert seen == list(range(sent + 2))
+
+
+def test_a_pipe_that_takes_lines_in_parts_gets_them_whole(ends, monkeypatch):
+    """As on macOS, while there is no room for a whole line."""
+    sender, receiver = ends
+    real, turns = os.write, itertools.cycle([True, True, False])
+    monkeypatch.setattr(pipes, "_LONGEST_BACKLOG", 3)
+
+    def write(descriptor, data):
+        if next(turns):
+            return real(descriptor, data[:7])
+        raise BlockingIOError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", write)
+        for n in range(10):
+            assert sender.send({"do": "announce", "n": n}) is False
+    assert sender.send({"do": "leave"}) is True
+    seen = receiver.read()
+    assert seen[0] == {"do": "announce", "n": 0}
+    assert seen[-1] == {"do": "leave"}
 
 
 def test_room_that_comes_in_time_is_used(ends):
