@@ -154,7 +154,9 @@ class Crew:
     def _settled(self, run: Run, word: str) -> None:
         self._running.remove(run)
         self._leases.finished(run.job.token, run.job.id, word)
-        self._wake()
+        # Its thread has woken the loop; a stop and a drain go by what is stored.
+        if self._stop.asked or not self._running:
+            self._wake()
 
 
 def _tell_start(run: Run) -> None:

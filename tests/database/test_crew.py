@@ -32,10 +32,12 @@ class Working:
     """A crew of one thread and one coroutine, and what became of its jobs."""
 
     def __init__(self):
-        self.words, self.running = {}, Running()
+        self.words, self.running, self.wakes = {}, Running(), []
         self.stop = Stop(lambda: None)
         given = options(threads=1, async_tasks=1)
-        self.crew = Crew(given, self, self.running, self.stop, lambda: None)
+        self.crew = Crew(
+            given, self, self.running, self.stop, lambda: self.wakes.append(1)
+        )
 
     def finished(self, token, job_id, word):
         self.words[job_id] = word
@@ -65,6 +67,21 @@ def test_both_kinds_of_tasks_are_run_and_free_their_places(working):
     assert working.word(sync) == working.word(soon) == "succeeded"
     assert (row(sync)["result"], row(soon)["result"]) == (2, 3)
     eventually(lambda: working.crew.free == 1)
+    assert len(working.running) == 0
+
+
+def test_a_job_wakes_the_loop_once_unless_it_is_the_last(working, announcement):
+    worker_tasks.say_then_wait.dispatch(announcement.path)
+    working.start_all()
+    announcement.wait()
+    for number in range(1, 4):
+        job = tasks.add.dispatch(1, number).job
+        working.start_all()
+        assert working.word(job) == "succeeded"
+        eventually(lambda: working.crew.free == 0)
+        eventually(lambda number=number: len(working.wakes) == number)
+    assert working.crew.abandon(give_back=True) == 1
+    eventually(lambda: len(working.wakes) == 4)
     assert len(working.running) == 0
 
 
