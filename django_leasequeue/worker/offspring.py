@@ -5,6 +5,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from uuid import UUID
 
 from django_leasequeue import clock
@@ -40,9 +41,16 @@ class Offspring:
         self.timed: dict[tuple[UUID, int], TimedRun] = {}
         self.overdue: list[Overdue] = []
         self._process = self._spawn(number, options)
-        threading.Thread(
+        watcher = threading.Thread(
             target=self._wait, args=(ended,), name=f"leasequeue-{self.pid}", daemon=True
-        ).start()
+        )
+        try:
+            watcher.start()
+        except RuntimeError:  # no more threads; nobody would notice its death
+            self._process.kill()
+            self._process.wait()
+            self.close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -105,26 +113,26 @@ class Offspring:
             return f"killed by signal {-code}"
 
     def _spawn(self, number: int, options: WorkerOptions) -> subprocess.Popen[bytes]:
-        reports_in, reports_out = os.pipe()
-        control_in, control_out = os.pipe()
-        os.set_blocking(reports_in, False)
-        self._reports, self._control = Receiver(reports_in), Sender(control_out)
-        handover = Handover.make(options.to_json(), reports_out, control_in)
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
-        try:
-            return subprocess.Popen(
+        with ExitStack() as mine, ExitStack() as its:
+            reports_in, reports_out = os.pipe()
+            mine.callback(os.close, reports_in)
+            its.callback(os.close, reports_out)
+            control_in, control_out = os.pipe()
+            mine.callback(os.close, control_out)
+            its.callback(os.close, control_in)
+            os.set_blocking(reports_in, False)
+            self._reports, self._control = Receiver(reports_in), Sender(control_out)
+            handover = Handover.make(options.to_json(), reports_out, control_in)
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
+            its.callback(signal.pthread_sigmask, signal.SIG_SETMASK, mask)
+            process = subprocess.Popen(
                 command(number),
                 env=handover.environment(),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(reports_out, control_in),
             )
-        except OSError:
-            self.close()
-            raise
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            os.close(reports_out)
-            os.close(control_in)
+            mine.pop_all()  # from here on closed by close()
+        return process
 
     def _wait(self, ended: Callable[["Offspring"], None]) -> None:
         self._process.wait()

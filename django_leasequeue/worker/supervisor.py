@@ -103,7 +103,7 @@ class Supervisor:
         options = replace(self._options, max_jobs=seat.share)
         try:
             child = Offspring(seat.number, options, self._ended)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             seat.start_at = clock.now() + seat.failed()
             logger.error("Child %s can't be started now: %s", seat.number, error)
             return
@@ -202,7 +202,9 @@ class Supervisor:
                 extra={"worker": child.name, "child_pid": child.pid, "death": death},
             )
         child.close()
-        if self._options.drain or self.stop.asked or seat.share == 0:
+        # What jobs that timed out leave of the share is known once they are settled.
+        is_open = seat.share is not None and (child.overdue or seat.share == 0)
+        if self._options.drain or self.stop.asked or is_open:
             # What follows waits for the jobs to be given back: see _vacated.
             seat.pause = pause
         else:
@@ -216,7 +218,7 @@ class Supervisor:
     def _vacated(self, seat: Seat) -> None:
         if seat.child is not None or seat.start_at is not None:
             return  # it was taken again meanwhile
-        # Only a drain comes here to go on: it must see the jobs given back as due.
+        # A drain comes here to go on, since it must see the jobs given back as due.
         if self.stop.asked or seat.share == 0:
             seat.is_done = True
         else:

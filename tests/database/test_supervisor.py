@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import uuid
 
 import pytest
@@ -186,6 +187,39 @@ def test_a_failed_start_leaves_no_descriptors_open(monkeypatch):
         patched.setattr("subprocess.Popen", refuse)
         with pytest.raises(OSError, match="no more processes"):
             Offspring(1, options(), print)
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_start_that_fails_half_way_leaves_nothing_behind(monkeypatch, embedded):
+    pipes, real = [], os.pipe
+
+    def pipe():
+        if pipes:
+            raise OSError("too many open files")
+        pipes.append(1)
+        return real()
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    before = set(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pipe", pipe)
+        with pytest.raises(OSError, match="too many"):
+            Offspring(1, options(), print)
+    assert set(os.listdir("/proc/self/fd")) == before
+    children, spawn = [], Offspring._spawn
+
+    def spawned(*args):
+        children.append(spawn(*args))
+        return children[0]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Offspring, "_spawn", spawned)
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            Offspring(1, options(), print)
+    assert children[0].returncode == -signal.SIGKILL
     assert set(os.listdir("/proc/self/fd")) == before
 
 
