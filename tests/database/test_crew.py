@@ -42,6 +42,12 @@ class Working:
     def finished(self, token, job_id, word):
         self.words[job_id] = word
 
+    def began(self, job, task, deadline):
+        pass
+
+    def ended(self, job):
+        pass
+
     def word(self, job):
         return eventually(lambda: self.words.get(job.id))
 
