@@ -1,0 +1,215 @@
+"""Dedup where a transaction reads from a snapshot: the right answer, or an error that says so.
+
+A caller looks at the database, which fixes what it sees; then something happens to the id;
+then the caller dispatches. Never is a dispatch lost to what the caller saw, never does one
+hang, and never "does not exist".
+"""
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError
+
+from django_leasequeue import Dedup
+from django_leasequeue.exceptions import DispatchConflict
+from django_leasequeue.models import Job
+from django_leasequeue.outcomes import Succeeded
+from tests.callers import caller
+from tests.helpers import together
+from tests.models import Effect
+from tests.road import claim, row
+from tests.tasks import add
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+DATABASE = settings.DATABASE
+# (level, other settings of the session)
+LEVELS = {
+    "postgres": [("REPEATABLE READ", {}), ("SERIALIZABLE", {})],
+    "mysql": [("REPEATABLE READ", {}), ("SERIALIZABLE", {})],
+    "mariadb": [
+        ("REPEATABLE READ", {"innodb_snapshot_isolation": "OFF"}),
+        ("REPEATABLE READ", {"innodb_snapshot_isolation": "ON"}),
+        ("SERIALIZABLE", {"innodb_snapshot_isolation": "OFF"}),
+    ],
+    "sqlite": [("DEFERRED", {}), ("IMMEDIATE", {})],
+}[DATABASE]
+
+
+def one(dedup, *args):
+    return Job.objects.dispatch(add, args or (1, 2), dedup=dedup)
+
+
+def many(dedup, *args):
+    spec = add.using(dedup=dedup).spec(*(args or (1, 2)))
+    return Job.objects.dispatch_many([add.spec(0, 0), spec])[1]
+
+
+both_ways = pytest.mark.parametrize("dispatch", [one, many], ids=["one", "many"])
+levels = pytest.mark.parametrize(
+    ("level", "session"),
+    LEVELS,
+    ids=[" ".join([level, *session.values()]) for level, session in LEVELS],
+)
+
+
+def finish(job):
+    Job.objects.settle([(job, Succeeded("3"))])
+
+
+# --- What may happen to the id after the caller has looked
+
+
+def added():
+    """A job of the id that the caller can't see."""
+    one("k")
+
+
+def claimed():
+    claim()
+
+
+def finished():
+    finish(claim()[0])
+
+
+def taken_over():
+    """The job that the caller sees has finished, and another has the id."""
+    finished()
+    assert one("k").added
+
+
+def removed():
+    Job.objects.all().delete()
+
+
+# event -> whether there is a job of the id before, and what is right after it. The word of a
+# replace is "replaced" if the holder is pending.
+EVENTS = {
+    added: (False, "skipped"),
+    claimed: (True, "skipped"),
+    finished: (True, "added"),
+    taken_over: (True, "skipped"),
+    removed: (True, "added"),
+}
+# What PostgreSQL says where it can't say the right thing: of a job that the snapshot hides,
+# and of one that has changed since.
+REFUSALS = (DispatchConflict, OperationalError)
+
+
+@both_ways
+@levels
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.__name__)
+@pytest.mark.parametrize("flag", [None, "replace", "rerun"])
+def test_what_happens_after_the_callers_look(dispatch, level, session, event, flag):
+    """The right word and the right job, or an error after which all of it is run again."""
+    if DATABASE == "sqlite" and level == "IMMEDIATE":
+        pytest.skip("nothing happens beside it")
+    before, right = EVENTS[event]
+    if before:
+        one("k")
+    asked = Dedup("k", **({flag: True} if flag else {}))
+    with caller(isolation=level, **session) as other:
+        other.begin()
+        assert other.do(Job.objects.filter(dedup_id="k").count) == before
+        if level == "SERIALIZABLE" and DATABASE != "postgres":
+            # Its look has locked the row, or where it would be: nothing happens beside it.
+            done = other.do(dispatch, asked, 3, 4)
+            held = "replaced" if flag == "replace" else "skipped"
+            assert done.outcome == (held if before else "added")
+            other.rollback()
+            return
+        event()
+        jobs = Job.objects.count()
+        try:
+            done = other.do(dispatch, asked, 3, 4)
+        except REFUSALS as error:
+            assert may_refuse(error, level, session, event)
+            other.rollback()
+            assert Job.objects.count() == jobs
+            # Run again, it sees what there is.
+            other.begin()
+            done = other.do(dispatch, asked, 3, 4)
+        other.commit()
+    holder = Job.objects.get(dedup_id="k")
+    assert done.job.pk == holder.pk
+    assert done.outcome == spelled(right, flag, holder)
+    if done.added:
+        assert row(holder)["args"] == [3, 4]
+    if done.outcome == "rerun":
+        assert row(holder)["rerun"]
+
+
+def spelled(right, flag, holder):
+    if right == "skipped" and flag == "replace" and holder.status == "pending":
+        return "replaced"
+    if right == "skipped" and flag == "rerun" and holder.status == "running":
+        return "rerun"
+    return right
+
+
+def may_refuse(error, level, session, event):
+    """Whether docs/dedup.md lets this database refuse here, and in this way."""
+    if DATABASE == "postgres":
+        if event is added:
+            return isinstance(error, DispatchConflict) or (
+                level == "SERIALIZABLE" and is_serialization_failure(error)
+            )
+        return is_serialization_failure(error)
+    if DATABASE == "sqlite":
+        return isinstance(error, OperationalError) and "locked" in str(error)
+    return session.get("innodb_snapshot_isolation") == "ON" and error.args[0] == 1020
+
+
+def is_serialization_failure(error):
+    return getattr(error.__cause__, "sqlstate", None) == "40001"
+
+
+@pytest.mark.skipif(DATABASE != "postgres", reason="elsewhere the holder is found")
+@both_ways
+def test_a_hidden_holder_leaves_the_transaction_usable(dispatch):
+    """DispatchConflict says what to do, and the caller may go on without the job."""
+    with caller(isolation="REPEATABLE READ") as other:
+        other.begin()
+        other.do(Job.objects.count)
+        one("k")
+        with pytest.raises(DispatchConflict, match="snapshot can't see") as caught:
+            other.do(dispatch, "k")
+        assert "Run the whole transaction again" in str(caught.value)
+        other.do(Effect.objects.create, name="after")
+        other.commit()
+    assert Effect.objects.count() == 1
+    assert Job.objects.count() == 1
+
+
+@levels
+def test_outside_a_transaction_the_level_makes_no_difference(level, session):
+    """One job per id, no error, whatever the session's level is."""
+    rounds, callers = 10, 4
+
+    def dispatch_in_each_round(_):
+        done = []
+        with caller(isolation=level, **session) as me:
+            for number in range(rounds):
+                done.append(me.do(one, f"k{number}"))
+                done.append(me.do(many, Dedup(f"k{number}", replace=True)))
+        return done
+
+    results = together(callers, dispatch_in_each_round)
+    for number in range(2 * rounds):
+        of_round = [of_caller[number] for of_caller in results]
+        holder = Job.objects.get(dedup_id=f"k{number // 2}")
+        assert {one.job.pk for one in of_round} == {holder.pk}
+    assert sum(one.added for of_caller in results for one in of_caller) == rounds
+
+
+@pytest.mark.skipif(DATABASE != "sqlite", reason="SQLite's own")
+@both_ways
+def test_a_deferred_transaction_that_begins_with_a_dispatch(dispatch):
+    """It takes the write lock before it looks, so that nobody comes between."""
+    with caller(isolation="DEFERRED") as other:
+        other.begin()
+        assert other.do(dispatch, "k").added
+        other.commit()
+        other.begin()
+        assert not other.do(dispatch, "k").added
+        other.commit()
