@@ -106,6 +106,8 @@ TEMPLATES = [
 SILENCED_SYSTEM_CHECKS = ["leasequeue.E202"]
 ROOT_URLCONF = "tests.urls"
 STATIC_URL = "static/"
+# Not the one that the package sets for itself.
+DEFAULT_AUTO_FIELD = "django.db.models.AutoField"
 SECRET_KEY = "only for tests"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 USE_TZ = True
