@@ -7,7 +7,7 @@ from django_leasequeue.fields import ExactCharField, JSONTextField, UTCDateTimeF
 
 
 class Worker(models.Model):
-    """A supervisor or an in-process worker that was seen lately."""
+    """A process that runs jobs and was seen lately. Jobs show it by its name."""
 
     # host:pid:random, made anew at every start, so that no two processes ever share it.
     name = ExactCharField(_("name"), max_length=255, unique=True)

@@ -80,7 +80,7 @@ def _work(
     registry.autodiscover()
     name = worker_name()
     watcher = Watcher(reports.changed) if options.reload else None
-    reports.ready(name)
+    reports.ready(name, registry.names())
     try:
         return Loop(options, name, reports, running, stop, wakeup).run()
     finally:

@@ -4,6 +4,7 @@ A job that ends the process or holds the interpreter is not survived here: its l
 One that goes on after its timeout can't be killed: it runs to its end, and has timed out.
 """
 
+import os
 from uuid import UUID
 
 from django_leasequeue import registry
@@ -38,9 +39,9 @@ class InProcess:
         self._running = Running()
         self._ledger: Ledger[None] = Ledger(shortest_lease(options.selection))
         self._name = worker_name()
-        presence = Presence(self._name, options)
+        self._presence = Presence(options)
         self._keeper: Keeper[None] = Keeper(
-            options.database, self._ledger, self, presence
+            options.database, self._ledger, self, self._presence
         )
 
     def run(self) -> int:
@@ -48,6 +49,7 @@ class InProcess:
         name = self._name
         with handled(stopper(self.stop)):
             registry.autodiscover()
+            self._presence.enter(name, os.getpid(), registry.names())
             self._keeper.start()
             logger.info("Worker %s runs jobs in this process.", name)
             loop = Loop(

@@ -113,7 +113,7 @@ class Keeper(Generic[Held]):
                 self._wakeup.sleep(self._pause())
                 self._turn()
             if self._presence is not None:
-                self._presence.leave()
+                self._presence.close()
         finally:
             connections.close_all()
 

@@ -32,6 +32,8 @@ class Offspring:
         self.started_at = clock.now()
         # Its own name in the jobs' rows, once it has told it.
         self.name: str | None = None
+        # The names of the tasks that it knows, as far as it has told them.
+        self.tasks: list[str] = []
         # What the supervisor knows of it, by its reports and by what it was told.
         self.is_idle = self.was_told = self.is_leaving = False
         # When to kill it, by `clock.now()`; and whether that was done.

@@ -17,6 +17,8 @@ LONGEST_LINE = 4096
 # Items of a list in one message: a job's id of up to 19 digits, and with it may go three
 # floats of up to 18.
 _ITEMS = 45
+# Bytes of a line for a list of texts.
+_ROOM = LONGEST_LINE - 100
 # Messages kept while the other side does not read, the oldest dropped first. Only
 # bookkeeping is kept this way: what must not be lost is sent with a wait.
 _LONGEST_BACKLOG = 10_000
@@ -110,3 +112,18 @@ def in_chunks(items: list[Item]) -> Iterator[list[Item]]:
     """Yield a list in pieces that fit into one message."""
     for start in range(0, len(items), _ITEMS):
         yield items[start : start + _ITEMS]
+
+
+def in_lines(texts: list[str]) -> Iterator[list[str]]:
+    """Yield texts, none of which is longer than a name in a row, in such pieces, too."""
+    piece: list[str] = []
+    room = _ROOM
+    for text in texts:
+        length = len(json.dumps(text)) + 1
+        if piece and length > room:
+            yield piece
+            piece, room = [], _ROOM
+        piece.append(text)
+        room -= length
+    if piece:
+        yield piece

@@ -1,15 +1,15 @@
 """A worker's row in the table of workers: for people and health checks, no lease needs it."""
 
 import contextlib
-import os
 import platform
 import socket
+import threading
 from importlib import metadata
 
 import django
-from django.db import Error
+from django.db import Error, models
 
-from django_leasequeue import clock, db, registry
+from django_leasequeue import clock, db
 from django_leasequeue.models import Worker
 from django_leasequeue.worker.options import WorkerOptions
 
@@ -20,44 +20,70 @@ _FORGOTTEN = 24 * 3600.0
 
 
 class Presence:
-    """Keeps the row of worker `name` fresh, in the thread that calls it."""
+    """Keeps a row for each worker that is here.
 
-    def __init__(self, name: str, options: WorkerOptions) -> None:
-        self._name, self._options = name, options
-        # When to write it next, by `clock.now()`.
+    Workers enter and leave from any thread; the keeper's thread alone writes, by `beat()`
+    and `close()`.
+    """
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self._options = options
+        self._lock = threading.Lock()
+        # By name, the process id and the names of the tasks.
+        self._here: dict[str, tuple[int, list[str]]] = {}
+        self._gone: set[str] = set()
+        # When to write next, by `clock.now()`.
         self.due_at = 0.0
 
+    def enter(self, name: str, pid: int, tasks: list[str]) -> None:
+        """Show the worker `name`: a process that runs these tasks."""
+        with self._lock:
+            self._here[name] = pid, tasks
+            self.due_at = 0.0
+
+    def leave(self, name: str) -> None:
+        """Show it no more."""
+        with self._lock:
+            if self._here.pop(name, None) is not None:
+                self._gone.add(name)
+                self.due_at = 0.0
+
     def beat(self) -> None:
-        """Write the row if it is time. Raises the database's errors."""
+        """Write the rows if it is time. Raises the database's errors."""
         if clock.now() < self.due_at:
             return
-        self.due_at = clock.now() + BEAT_EVERY
-        workers = Worker.objects.using(self._options.database)
-        now = db.DatabaseNow()
-        # None is updated at the first beat, or after somebody removed it.
-        if not workers.filter(name=self._name).update(last_seen_at=now):
+        with self._lock:
+            self.due_at = clock.now() + BEAT_EVERY
+            here, gone = dict(self._here), set(self._gone)
+        workers, now = self._rows(), db.DatabaseNow()
+        if gone:
+            workers.filter(name__in=gone).delete()
+            self._gone -= gone
+        mine = workers.filter(name__in=here)
+        # Rows are missing at the first beat, or after somebody removed them.
+        if here and mine.update(last_seen_at=now) < len(here):
             workers.filter(last_seen_at__lt=db.DatabaseNow(-_FORGOTTEN)).delete()
-            workers.create(started_at=now, last_seen_at=now, **self._described())
+            for name in here.keys() - set(mine.values_list("name", flat=True)):
+                described = self._described(name, *here[name])
+                workers.create(started_at=now, last_seen_at=now, **described)
 
-    def leave(self) -> None:
-        """Remove the row; without a database it grows old and is removed later."""
+    def close(self) -> None:
+        """Remove the rows; without a database they grow old and are removed later."""
         with contextlib.suppress(Error):
-            Worker.objects.using(self._options.database).filter(
-                name=self._name
-            ).delete()
+            self._rows().filter(name__in={*self._here, *self._gone}).delete()
 
-    def _described(self) -> dict[str, object]:
+    def _rows(self) -> models.QuerySet[Worker]:
+        return Worker.objects.using(self._options.database)
+
+    def _described(self, name: str, pid: int, tasks: list[str]) -> dict[str, object]:
         selection = self._options.selection
-        # A supervisor runs none, but says which its children know.
-        with contextlib.suppress(Exception):
-            registry.autodiscover()
         return {
-            "name": self._name,
+            "name": name,
             "host": socket.gethostname(),
-            "pid": os.getpid(),
+            "pid": pid,
             "queues": list(selection.queues),
             "exclude": sorted(selection.exclude),
-            "tasks": registry.names(),
+            "tasks": tasks,
             "versions": {
                 "python": platform.python_version(),
                 "django": django.get_version(),

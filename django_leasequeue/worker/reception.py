@@ -10,6 +10,7 @@ from django_leasequeue.worker.ledger import Ledger
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.offspring import Offspring
 from django_leasequeue.worker.pipes import Message
+from django_leasequeue.worker.presence import Presence
 from django_leasequeue.worker.seat import Seat
 from django_leasequeue.worker.tally import Tally
 from django_leasequeue.worker.timed import TimedRun
@@ -27,10 +28,11 @@ class Reception:
         keeper: Keeper[Offspring],
         ledger: Ledger[Offspring],
         tally: Tally,
+        presence: Presence,
         code_changed: Callable[[str], None],
     ) -> None:
         self._keeper, self._ledger, self._tally = keeper, ledger, tally
-        self._code_changed = code_changed
+        self._presence, self._code_changed = presence, code_changed
 
     def hear(self, seat: Seat, child: Offspring) -> None:
         """Take the reports that are there."""
@@ -61,8 +63,11 @@ class Reception:
                 self.count(seat, word)
             case {"do": "idle"}:
                 child.is_idle = True
+            case {"do": "tasks", "names": names}:
+                child.tasks += names
             case {"do": "ready", "name": name}:
                 child.name = name
+                self._presence.enter(name, child.pid, child.tasks)
                 logger.info(
                     "Child %s is ready as worker %s.",
                     child.number,

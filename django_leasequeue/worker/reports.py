@@ -6,7 +6,7 @@ from django_leasequeue.claimed import Claimed
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker.endings import wait_after_timeout
 from django_leasequeue.worker.ledger import terms_of
-from django_leasequeue.worker.pipes import Sender, in_chunks
+from django_leasequeue.worker.pipes import Sender, in_chunks, in_lines
 
 # Seconds to wait for room in the pipe. It is full only if the supervisor does not read, so
 # that it doesn't renew either.
@@ -63,8 +63,10 @@ class Reports:
         if self._drain:
             self._sender.send({"do": "idle"})
 
-    def ready(self, name: str) -> None:
-        """Tell that the first claim is about to be made."""
+    def ready(self, name: str, tasks: list[str]) -> None:
+        """Tell that the first claim is about to be made, and of which tasks it may be."""
+        for some in in_lines(tasks):
+            self._sender.send({"do": "tasks", "names": some})
         self._sender.send({"do": "ready", "name": name})
 
     def changed(self, path: str) -> None:

@@ -23,7 +23,6 @@ from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.keeper import Keeper
 from django_leasequeue.worker.ledger import Ledger, shortest_lease
 from django_leasequeue.worker.log import logger
-from django_leasequeue.worker.names import worker_name
 from django_leasequeue.worker.offspring import Offspring
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import in_chunks
@@ -62,11 +61,13 @@ class Supervisor:
         parts = shares(options.max_jobs, options.processes)
         self._seats = [Seat(number, share) for number, share in enumerate(parts, 1)]
         ledger: Ledger[Offspring] = Ledger(shortest_lease(options.selection))
-        presence = Presence(worker_name(), options)
+        self._presence = Presence(options)
         self._keeper: Keeper[Offspring] = Keeper(
-            options.database, ledger, self, presence
+            options.database, ledger, self, self._presence
         )
-        self._reception = Reception(self._keeper, ledger, tally, self._reload)
+        self._reception = Reception(
+            self._keeper, ledger, tally, self._presence, self._reload
+        )
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
@@ -202,6 +203,8 @@ class Supervisor:
                 extra={"worker": child.name, "child_pid": child.pid, "death": death},
             )
         child.close()
+        if child.name is not None:
+            self._presence.leave(child.name)
         # What jobs that timed out leave of the share is known once they are settled.
         is_open = seat.share is not None and (child.overdue or seat.share == 0)
         if self._options.drain or self.stop.asked or is_open:

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from django_leasequeue.worker import pipes
-from django_leasequeue.worker.pipes import Receiver, Sender, in_chunks
+from django_leasequeue.worker.pipes import Receiver, Sender, in_chunks, in_lines
 
 
 @pytest.fixture
@@ -134,3 +134,14 @@ def test_long_lists_are_sent_in_pieces(ends):
     assert len(pieces) > 1
     for piece in pieces:
         assert sender.send({"do": "claimed", "token": "f" * 32, "jobs": piece})
+
+
+def test_names_are_sent_in_pieces_whatever_they_are_made_of(ends):
+    sender, _ = ends
+    names = [letter * 255 for letter in ("a", "é", "𝄞")] * 20
+    pieces = list(in_lines(names))
+    assert [name for piece in pieces for name in piece] == names
+    assert max(map(len, pieces)) > 1
+    for piece in pieces:
+        sender.send({"do": "tasks", "names": piece})
+    assert list(in_lines([])) == []
