@@ -63,14 +63,6 @@ class DispatchConflict(LeaseQueueError):
         )
 
 
-class LeaseLost(LeaseQueueError):
-    """A write was refused because the lease is no longer this worker's."""
-
-    def __init__(self, job_id, why):
-        self.job_id, self.why = job_id, why
-        super().__init__(f"The lease on job {job_id} was lost: {why}.")
-
-
 class JobRunAborted(LeaseQueueError):
     """Raised inside a task by `context.check()`: this run no longer counts.
 

@@ -44,8 +44,6 @@ class Snoozed:
 class Cancelled:
     """The run stopped because the job was to be cancelled."""
 
-    reason: str = ""
-
 
 @dataclass(frozen=True, slots=True)
 class Released:

@@ -1,7 +1,5 @@
 """LEASEQUEUE, the package's one setting: read when needed, checked as a whole."""
 
-from datetime import timedelta
-
 from django_leasequeue.backoff import Backoff
 from django_leasequeue.conf.keys import PER_QUEUE, SETTINGS
 from django_leasequeue.conf.kinds import Problem, WrongSetting
@@ -27,14 +25,6 @@ class Conf:
         if problem:
             raise WrongSetting(problem)
         return of_queue("SAFETY_BUFFER", queue)
-
-    def lease_delta(self, queue: str) -> timedelta:
-        """Return `lease` as a timedelta."""
-        return timedelta(seconds=self.lease(queue))
-
-    def buffer_delta(self, queue: str) -> timedelta:
-        """Return `safety_buffer` as a timedelta."""
-        return timedelta(seconds=self.safety_buffer(queue))
 
     def max_recoveries(self, queue: str) -> int:
         """Return how often a job runs again after its worker died."""

@@ -54,8 +54,7 @@ def test_a_queue_has_its_own_values_else_the_projects(settings):
         "QUEUES": {"mail": {"LEASE": 90, "BACKOFF": Fixed(1), "MAX_RECOVERIES": 0}},
     }
     assert (conf.lease("mail"), conf.lease("other")) == (90, 120)
-    assert conf.lease_delta("mail") == timedelta(seconds=90)
-    assert conf.buffer_delta("other") == timedelta(seconds=30)
+    assert conf.safety_buffer("other") == 30
     assert (conf.max_attempts("mail"), conf.max_attempts("other")) == (5, 5)
     assert (conf.backoff("mail"), conf.max_recoveries("mail")) == (Fixed(1), 0)
     assert conf.max_recoveries("other") == 3

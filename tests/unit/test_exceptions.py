@@ -14,7 +14,6 @@ EXAMPLES = [
     exceptions.UndiscoverableTask("shop.send", "shop.views"),
     exceptions.DedupConflict("order:7", "mail", "shop.send", 41, "shop.bill"),
     exceptions.DispatchConflict("order:7", "mail", "a snapshot hides it"),
-    exceptions.LeaseLost(41, "it ended"),
     exceptions.JobRunAborted(41, "its lease ended"),
     exceptions.JobCancelled(41),
     exceptions.JobTimeout(30, killed_after=35.2),
