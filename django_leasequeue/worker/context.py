@@ -4,7 +4,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Any
 
-from django_leasequeue import clock, payloads
+from django_leasequeue import payloads
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.registry import TaskOptions
@@ -88,8 +88,7 @@ class JobContext:
         """Why this run no longer counts; None as long as it does."""
         # Reckoned here, not only told: after a suspend, or while another thread holds the
         # interpreter, this one may be the first that runs.
-        job = self._job
-        if self._lost_why is None and clock.now() >= job.lease_ends - job.buffer:
+        if self._lost_why is None and not self._job.is_held:
             self.lose("it could not be renewed in time")
         return self._lost_why
 
