@@ -41,12 +41,16 @@ class Command(BaseCommand):
         )
         parser.add_argument("--processes", type=int, help="How many child processes.")
         parser.add_argument(
-            "--threads", type=int, help="How many jobs each process runs at once."
+            "--threads",
+            type=int,
+            help="How many jobs of plain tasks each process runs at once.",
         )
         parser.add_argument(
             "--async-tasks",
             type=int,
-            help="How many jobs of async tasks each process runs beside those.",
+            help="How many jobs of async tasks each process runs beside those. A process "
+            "claims no more jobs than it has room for whatever their kind is, so while all "
+            "its threads are busy it starts no async job either, and the other way round.",
         )
         parser.add_argument(
             "--drain",
