@@ -3,7 +3,10 @@
 from django.dispatch import Signal
 
 # Each is sent robustly: an error in a receiver is logged and stops nothing else.
-# sender: Job; kwargs: claimed (Claimed).
+# sender: Job; kwargs: claimed (Claimed). Sent in the thread that is about to run the job, of
+# an `async def` task in a thread of its own.
 job_started = Signal()
 # sender: Job; kwargs: claimed (Claimed), outcome (an `outcomes` value), once it is stored.
+# Receivers must be quick: most are called in the one thread that stores the outcomes of the
+# whole process. Dispatch a job for what takes long.
 job_settled = Signal()
