@@ -7,14 +7,24 @@ from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Outcome
 from django_leasequeue.signals import job_settled, job_started
 from django_leasequeue.worker.connections import JobConnections, close_all
+from django_leasequeue.worker.log import about, logger
 
 
 def started(job: Claimed) -> None:
     """Send job_started, in the thread that is about to run the job."""
     if job_started.has_listeners(Job):
         # Whatever transaction a receiver leaves open is not the job's.
-        with JobConnections():
-            job_started.send_robust(Job, claimed=job)
+        try:
+            with JobConnections():
+                job_started.send_robust(Job, claimed=job)
+        except BaseException as error:  # a receiver may raise even SystemExit
+            logger.error(
+                "Job %s (%s): telling that it starts failed; it runs all the same.",
+                job.id,
+                job.task,
+                exc_info=error,
+                extra=about(job),
+            )
 
 
 async def astarted(job: Claimed) -> None:

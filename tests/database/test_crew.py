@@ -151,6 +151,20 @@ def test_receivers_hear_of_the_start_and_spoil_nothing(working, task):
     assert heard == [(Job, job.id, Status.RUNNING)]
 
 
+@pytest.mark.parametrize("task", [tasks.add, worker_tasks.add_soon])
+def test_a_receiver_that_leaves_at_the_start_costs_no_run(working, task):
+    def leave(**kwargs):
+        raise SystemExit("a receiver had enough")
+
+    job_started.connect(leave)
+    try:
+        job = task.dispatch(1, 1).job
+        working.start_all()
+        assert working.word(job) == "succeeded"
+    finally:
+        job_started.disconnect(leave)
+
+
 def test_an_abandoned_run_no_longer_says_anything(announcement):
     working = Working()
     job = tasks.announce_then_wait.dispatch(announcement.path).job
