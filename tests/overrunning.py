@@ -40,6 +40,14 @@ def sleep_in_c(path):
 
 
 @task(timeout=TIMEOUT)
+def read_in_c(path):
+    """Wait in C for the test's sign, and return as if nothing were."""
+    _started(path)
+    with open(f"{path}.go", "rb", buffering=0) as go:
+        return len(go.read(1))
+
+
+@task(timeout=TIMEOUT)
 def hold_the_interpreter_in_c(path):
     """Compute in C without ever letting another thread run."""
     _started(path)
@@ -50,11 +58,8 @@ def hold_the_interpreter_in_c(path):
 def catch_everything(path):
     _started(path)
     while True:
-        try:
-            while True:
-                pass
-        except BaseException:
-            pass
+        with contextlib.suppress(BaseException):
+            _loop()
 
 
 @task(timeout=TIMEOUT)
@@ -90,6 +95,11 @@ def sleep_twice(path):
 def sleep_once(path):
     _started(path)
     time.sleep(3600)
+
+
+def _loop():
+    while True:
+        pass
 
 
 def _started(path):
