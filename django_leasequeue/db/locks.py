@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Iterable
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from django.db import DatabaseError, models, transaction
@@ -41,18 +42,33 @@ def unindexed(condition: Q, *, using: str):
     return Exact(Case(When(condition, then=Value(1)), default=Value(0)), 1)
 
 
-def take(rows) -> list[Any]:
+def take(rows, through: str | None = None) -> list[Any]:
     """Select rows and lock them until the transaction ends, passing over locked ones.
 
     Where the server can't pass over, it waits; on SQLite, which has no row locks, the
     surrounding `write_transaction` keeps everybody else out.
+
+    `through`: the index in whose order the rows are asked for. InnoDB locks whatever it
+    reads, so that a sort would lock every candidate; and in a small table, or before it has
+    counted the rows, it would rather sort.
     """
-    features = transaction.get_connection(rows.db).features
+    connection = transaction.get_connection(rows.db)
+    features = connection.features
     if not features.has_select_for_update:
         return list(rows)
-    return list(
-        rows.select_for_update(skip_locked=features.has_select_for_update_skip_locked)
+    rows = rows.select_for_update(
+        skip_locked=features.has_select_for_update_skip_locked
     )
+    if through is None or connection.vendor != "mysql":
+        return list(rows)
+    table = connection.ops.quote_name(rows.model._meta.db_table)
+    with connection.execute_wrapper(partial(_force_index, table, through)):
+        return list(rows)
+
+
+def _force_index(table, index, execute, sql, params, many, context):
+    forced = sql.replace(f" FROM {table} ", f" FROM {table} FORCE INDEX ({index}) ", 1)
+    return execute(forced, params, many, context)
 
 
 def wait_for(rows) -> list[Any]:

@@ -126,7 +126,7 @@ def _take_due(rows, lane, limit: int, marks: dict) -> int:
         .values_list("pk", flat=True)
     )[:limit]
     if transaction.get_connection(rows.db).features.has_select_for_update:
-        ids = db.take(due)
+        ids = db.take(due, through="leasequeue_claim")
         taken = db.by_key(rows, ids, status=Status.PENDING)
         return taken.update(**marks) if ids else 0
     return rows.filter(pk__in=due, status=Status.PENDING).update(**marks)
@@ -142,7 +142,8 @@ def _take_lost(rows, lost, token: UUID, worker: str) -> int:
     """Recover jobs whose lease is past, or end those that were to be cancelled."""
     taken = 0
     now = ExpressionWrapper(db.DatabaseNow(), UTCDateTimeField())
-    for row in db.take(lost.annotate(now=now).values_list(*_LOST, named=True)):
+    found = lost.annotate(now=now).values_list(*_LOST, named=True)
+    for row in db.take(found, through="leasequeue_lease"):
         changes = after_interruption(row.rerun, row.cancel_requested_at is not None)
         entry = describe_death(
             "its lease ended without a renewal",
