@@ -30,11 +30,12 @@ from django_leasequeue.db.locks import (
     wait_for_unchanged,
     write_transaction,
 )
-from django_leasequeue.db.schema import PartialIndex, exact_collation
+from django_leasequeue.db.schema import Exactly, PartialIndex, exact_collation
 from django_leasequeue.db.waits import PatientNow, bounded_transaction, waiting_at_most
 
 __all__ = [
     "DatabaseNow",
+    "Exactly",
     "Lane",
     "PartialIndex",
     "PatientNow",

@@ -15,6 +15,18 @@ def exact_collation(connection) -> str | None:
     return "utf8mb4_nopad_bin" if connection.mysql_is_mariadb else "utf8mb4_0900_bin"
 
 
+class Exactly(models.Func):
+    """A text by which rows are told apart exactly, whatever the column's collation is."""
+
+    arity = 1
+    template = "%(expressions)s"
+
+    def as_mysql(self, compiler, connection, **context):
+        return self.as_sql(
+            compiler, connection, template="CAST(%(expressions)s AS BINARY)", **context
+        )
+
+
 class PartialIndex(models.Index):
     """An index over the rows that meet `where`, a dict of column values.
 

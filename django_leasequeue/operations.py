@@ -1,0 +1,76 @@
+"""Operations for migrations of a job table that already holds rows."""
+
+from array import array
+
+from django.db.migrations.operations.base import Operation
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
+
+from django_leasequeue import db
+
+# Rows in one update: below SQLite's former limit of 999 parameters, and short enough to
+# hold nobody up.
+ROWS = 500
+
+
+class LatestKeepsDedupId(Operation):
+    """Let the latest job of each dedup id keep it, so that the unique constraint can be made.
+
+    Where several jobs of one queue have one id, all but the one with the largest primary key
+    lose the id, which moves to `released_dedup_id`. Nothing else changes and no row is
+    removed, so that they are run as they would have been. Put it before the AddConstraint:
+
+        class Migration(migrations.Migration):
+            atomic = False  # each 500 rows are stored on their own
+            operations = [
+                LatestKeepsDedupId(),
+                migrations.AddConstraint("job", models.UniqueConstraint(...)),
+            ]
+
+    It may be interrupted and run again, and run twice. A dispatch by code that does not know
+    the constraint may add another job of an id meanwhile: then AddConstraint fails, and the
+    migration is run again. It reads the table once, in the database, and keeps 8 bytes for
+    each id that is lost.
+
+    `model`: the job model, as "app_label.name". There is no way back, and none is needed.
+    """
+
+    reduces_to_sql = False
+    reversible = True
+
+    def __init__(self, model: str = "leasequeue.job"):
+        self.model = model
+
+    def state_forwards(self, app_label, state):
+        """Nothing: the columns stay as they are."""
+
+    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+        """Take the ids from all but the latest."""
+        model = from_state.apps.get_model(self.model)
+        alias = schema_editor.connection.alias
+        if not self.allow_migrate_model(alias, model):
+            return
+        rows = model._base_manager.using(alias).filter(dedup_id__isnull=False)
+        # In the way of the constraint, not of the column: its collation may be another yet.
+        place = Window(
+            RowNumber(),
+            partition_by=[db.Exactly("queue"), db.Exactly("dedup_id")],
+            order_by=F("pk").desc(),
+        )
+        earlier = rows.annotate(place=place).filter(place__gt=1).order_by("pk")
+        found = array("q", earlier.values_list("pk", flat=True))
+        for start in range(0, len(found), ROWS):
+            # In this order: MySQL assigns from left to right and would copy the null.
+            rows.filter(pk__in=found[start : start + ROWS]).update(
+                released_dedup_id=F("dedup_id"), dedup_id=None
+            )
+
+    def database_backwards(self, app_label, schema_editor, from_state, to_state):
+        """Nothing: without the constraint the ids may stay where they are."""
+
+    def describe(self):
+        return f"Let the latest {self.model} of each dedup id keep it"
+
+    @property
+    def migration_name_fragment(self):
+        return "latest_keeps_dedup_id"
