@@ -261,7 +261,10 @@ class _Cause(Exception):
 
 def database_error(kind):
     """A deadlock, or a lost connection, as this database tells it."""
-    numbers = {"deadlock": (1213, "40P01", "locked"), "lost": (2013, "57P01", "gone")}
+    numbers = {
+        "deadlock": (1213, "40P01", "database is locked"),
+        "lost": (2013, "57P01", "gone"),
+    }
     number, state, text = numbers[kind]
     if connection.vendor == "mysql":
         return OperationalError(number, text)

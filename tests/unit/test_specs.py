@@ -14,7 +14,6 @@ from tests.models import Effect
 from tests.road import toy
 from tests.tasks import add
 
-
 NAIVE = dt.datetime(2026, 1, 2, 3, 4, 5)  # noqa: DTZ001 - what a user may pass
 
 
