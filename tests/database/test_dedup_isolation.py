@@ -7,7 +7,7 @@ hang, and never "does not exist".
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError
+from django.db import OperationalError, connection
 
 from django_leasequeue import Dedup
 from django_leasequeue.exceptions import DispatchConflict
@@ -179,6 +179,29 @@ def test_a_hidden_holder_leaves_the_transaction_usable(dispatch):
         other.commit()
     assert Effect.objects.count() == 1
     assert Job.objects.count() == 1
+
+
+@pytest.mark.skipif(DATABASE not in ("mysql", "mariadb"), reason="InnoDB's own")
+@both_ways
+def test_a_level_for_one_transaction_alone(dispatch):
+    """The session does not tell of it; a holder that it hides is found all the same."""
+    with caller() as other:
+        other.do(
+            lambda: connection.cursor().execute(
+                "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+            )
+        )
+        other.begin()
+        other.do(
+            lambda: connection.cursor().execute(
+                "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+            )
+        )
+        assert not other.do(Job.objects.exists)
+        winner = one("k").job
+        done = other.do(dispatch, "k")
+        assert (done.job.pk, done.outcome) == (winner.pk, "skipped")
+        other.commit()
 
 
 @levels

@@ -54,6 +54,7 @@ def until_decided(
     connection = transaction.get_connection(rows.db)
     patience = Patience(PATIENCE)
     hidden = False
+    lost = None
     while True:
         # A wait that lasts until the end is followed by one more look.
         is_last = patience.over
@@ -69,7 +70,7 @@ def until_decided(
         except IntegrityError as error:
             if not db.is_violation(error, dedup_constraint(rows), rows.model):
                 raise
-            hidden = _winner_is_hidden(connection, wanted, error)
+            hidden = _winner_is_hidden(connection, wanted, error, lost is not None)
             lost = error
         except Error as error:
             if db.is_lock_wait(error, connection) or (
@@ -99,10 +100,14 @@ def dedup_constraint(rows) -> models.UniqueConstraint:
     )
 
 
-def _winner_is_hidden(connection, wanted: list[Prepared], lost: IntegrityError) -> bool:
+def _winner_is_hidden(
+    connection, wanted: list[Prepared], lost: IntegrityError, again: bool
+) -> bool:
+    findable = db.locking_read_is_fresh(connection)
     if db.reads_are_fresh(connection):
-        return False
-    if not db.locking_read_is_fresh(connection):
+        # MySQL does not tell a level that was set for one transaction alone.
+        return again and findable and db.in_transaction(connection)
+    if not findable:
         raise _conflict(
             wanted, "a job that this transaction's snapshot can't see holds the id"
         ) from lost
