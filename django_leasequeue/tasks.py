@@ -1,6 +1,7 @@
 """The decorator that makes a function a task, and the doors on the task itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from difflib import get_close_matches
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from asgiref.sync import sync_to_async
@@ -8,6 +9,9 @@ from asgiref.sync import sync_to_async
 from django_leasequeue import registry
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.specs import JobSpec
+
+_TASK_OPTIONS = TaskOptions.__dataclass_fields__.keys() - {"name", "func", "module"}
+_DISPATCH_OPTIONS = JobSpec.__dataclass_fields__.keys() - {"task", "args", "kwargs"}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -63,13 +67,7 @@ class Door(Generic[P]):
         self, task: Task[P, Any], /, *, database: str | None = None, **options: Any
     ):
         self._task, self._database, self._options = task, database, options
-        unknown = set(options) - (
-            set(JobSpec.__dataclass_fields__) - {"task", "args", "kwargs"}
-        )
-        if unknown:
-            raise TypeError(
-                f"{task.name} has no dispatch option {', '.join(sorted(unknown))}."
-            )
+        _check(f"{task.name} has no dispatch option", options, _DISPATCH_OPTIONS)
 
     def dispatch(self, *args: P.args, **kwargs: P.kwargs):
         """Store a job with these arguments; see `Job.objects.dispatch`."""
@@ -113,6 +111,8 @@ def task(function=None, /, *, name=None, **options):
     Raises TypeError or ValueError for an option that can't be.
     """
 
+    _check("@task has no option", options, _TASK_OPTIONS)
+
     def decorate(func: Callable[P, R]) -> Task[P, R]:
         made = TaskOptions(
             name=name or f"{func.__module__}.{func.__qualname__}",
@@ -124,3 +124,14 @@ def task(function=None, /, *, name=None, **options):
         return Task(made)
 
     return decorate if function is None else decorate(function)
+
+
+def _check(what: str, options: dict[str, Any], known: Set[str]) -> None:
+    for option in options.keys() - known:
+        close = get_close_matches(option, known, n=1)
+        hint = (
+            f"Did you mean {close[0]!r}?"
+            if close
+            else f"There are {', '.join(sorted(known))}."
+        )
+        raise TypeError(f"{what} {option}. {hint}")

@@ -188,7 +188,7 @@ def workers_lost(job: Claimed, limit: int) -> Failed:
         f"{job.recoveries} workers were lost while they ran this job; MAX_RECOVERIES "
         f"allows {limit}. It was not run again. Such a task crashes its process, uses up "
         "its memory, or calls os._exit(); each loss that was seen stands among the errors. "
-        "Mend the task, then retry the job."
+        "Mend the task, then dispatch it again."
     )
     return Failed(entry(job, error), counted=False)
 

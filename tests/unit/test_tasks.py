@@ -114,3 +114,14 @@ def test_using_leaves_the_task_alone():
     """A door's options are its own."""
     add.using(queue="mail")
     assert add.spec(1, 2).queue is None
+
+
+def test_a_misspelt_option_is_told_with_the_one_that_was_meant():
+    with pytest.raises(TypeError, match=r"@task has no option takes. There are ali"):
+        task(takes=3)
+    with pytest.raises(TypeError, match=r"no option max_atempts. Did you mean"):
+        task(max_atempts=3)
+    with pytest.raises(
+        TypeError, match=r"no dispatch option dely. Did you mean 'delay'"
+    ):
+        add.using(dely=3)
