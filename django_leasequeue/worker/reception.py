@@ -59,6 +59,7 @@ class Reception:
             case {"do": "ended", "token": token, "id": job_id}:
                 child.timed.pop((UUID(token), job_id), None)
             case {"do": "finished", "token": token, "id": job_id, "word": word}:
+                child.timed.pop((UUID(token), job_id), None)
                 self._ledger.finished(UUID(token), [job_id])
                 self.count(seat, word)
             case {"do": "idle"}:

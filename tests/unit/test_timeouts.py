@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import sys
 import threading
 from datetime import timedelta
@@ -23,7 +24,12 @@ from django_leasequeue.worker import interruptions, runner
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.deadlines import Deadlines
 from django_leasequeue.worker.interruptions import OfThread
+from django_leasequeue.worker.ledger import Ledger
 from django_leasequeue.worker.limit import Limit
+from django_leasequeue.worker.reception import Reception
+from django_leasequeue.worker.reports import Reports
+from django_leasequeue.worker.seat import Seat
+from django_leasequeue.worker.tally import Tally
 from django_leasequeue.worker.timed import GRACE, TimedRun
 from tests.claims import arun, claimed, context_of, registered, run
 from tests.helpers import DEADLINE, Background, eventually, in_thread, paused
@@ -554,9 +560,49 @@ def test_an_earlier_deadline_shortens_the_sleep(deadlines, monkeypatch):
 # --- What the supervisor knows of it
 
 
-def test_a_report_says_when_to_kill():
-    job = claimed()
-    report = {"token": job.token.hex, "id": 7, "timeout": 2.0, "deadline": 100.0}
-    timed = TimedRun.from_report({**report, "wait": None})
-    assert (timed.token, timed.job_id, timed.wait) == (job.token, 7, None)
-    assert timed.kill_at == 100.0 + GRACE
+class Pipe:
+    """A child's end of the reports, read by a reception as the supervisor does."""
+
+    def __init__(self):
+        self.lines, self.timed = [], {}
+        self.reports = Reports(self, drain=False)
+        self.reception = Reception(None, Ledger(300), Tally(), None, None)
+
+    def send(self, message, wait=0):
+        self.lines.append(json.loads(json.dumps(message)))
+
+    def read(self):
+        lines, self.lines = self.lines, []
+        return lines
+
+    def heard(self):
+        self.reception.hear(Seat(1, None), self)
+        return list(self.timed.values())
+
+
+@pytest.mark.parametrize(
+    ("given", "fields", "wait"),
+    [
+        ({}, {}, None),
+        ({"backoff": Fixed(7, jitter=0)}, {"max_attempts": 2}, 7.0),
+        ({"on_timeout": "fail"}, {"max_attempts": 2}, None),
+    ],
+)
+def test_a_child_reports_when_to_kill_it_and_what_is_to_follow(given, fields, wait):
+    pipe, job = Pipe(), claimed(**fields)
+    pipe.reports.began(job, options(timeout=2, **given), 100.0)
+    assert pipe.heard() == [TimedRun(job.token, job.id, 2.0, 100.0, wait)]
+    assert pipe.heard()[0].kill_at == 100.0 + GRACE
+
+
+@pytest.mark.parametrize("last", ["ended", "finished"])
+def test_a_run_that_has_ended_is_no_reason_to_kill(last):
+    """Even if its outcome can't be stored for long; or if only that was heard."""
+    pipe, jobs = Pipe(), [claimed(), claimed(id=42)]
+    for job in jobs:
+        pipe.reports.began(job, options(timeout=2), 100.0)
+    if last == "ended":
+        pipe.reports.ended(jobs[0])
+    else:
+        pipe.reports.finished(jobs[0].token, jobs[0].id, "succeeded")
+    assert [run.job_id for run in pipe.heard()] == [42]
