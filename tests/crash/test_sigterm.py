@@ -39,14 +39,15 @@ def test_148_a_running_job_finishes_and_no_other_starts(worker, announcement, nu
     process = worker(PATIENT, "--threads=1")
     announcement.wait()
     process.send(number)
-    # The child's own word: what it claims before it has heard is given back.
-    process.wait_for(f"takes no more jobs: {number.name}.")
+    process.wait_for(f"The worker stops: {number.name}.")
     later = tasks.add.dispatch(1, 1).job
     announcement.release()
     assert process.wait() == 0
     assert row(job)["status"] == Status.SUCCEEDED
+    # A child that claimed it before the word reached it has given it back.
     assert row(later)["status"] == Status.PENDING
-    assert row(later)["claims"] == 0
+    assert row(later)["attempts"] == 0
+    assert f"Job {later.pk} (tests.tasks.add) starts" not in process.output
 
 
 def test_148_an_idle_worker_stops(worker):
