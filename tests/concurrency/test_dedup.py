@@ -8,11 +8,12 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from django_leasequeue import Dedup
+from django_leasequeue import Dedup, db
 from django_leasequeue.db import DatabaseNow, locks
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.transitions import claim as claims
+from django_leasequeue.transitions.dispatch import insert
 from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.settle import Verdict
 from tests.callers import caller
@@ -494,6 +495,33 @@ def test_two_batches_over_the_same_ids_in_opposite_orders(kind, inside):
         assert all(words != {"added"} for words in both)
     held = Job.objects.filter(dedup_id__isnull=False)
     assert held.count() == rounds * size
+
+
+@with_row_locks
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in transactions"])
+def test_a_second_batch_waits_where_the_first_has_begun(inside, monkeypatch):
+    """Half of one batch's ids are taken when the other, in opposite order, begins."""
+    monkeypatch.setattr(insert, "ROWS", 50)
+    innodb = connection.vendor == "mysql"
+    half = (db, "update_in_order") if innodb else (insert, "_insert_chunk")
+    specs = [add.using(dedup=f"k{k}").spec(1, k) for k in range(100)]
+    with caller() as one, caller() as other, paused(*half, after=True) as pause:
+        for who in [one, other] if inside else []:
+            who.begin()
+        first = one.start(Job.objects.dispatch_many, specs)
+        pause.wait()
+        second = other.start(Job.objects.dispatch_many, specs[::-1])
+        other.wait_until_blocked()
+        pause.resume()
+        added = first.result(60)
+        if inside:
+            one.commit()
+        skipped = second.result(60)
+        if inside:
+            other.commit()
+    assert {done.outcome for done in added} == {"added"}
+    assert {done.outcome for done in skipped} == {"skipped"}
+    assert [done.job.pk for done in added] == [done.job.pk for done in skipped[::-1]]
 
 
 def noting(troubles):
