@@ -15,11 +15,18 @@ from django_leasequeue.db.errors import (
     rerun,
     saying_what_to_migrate,
 )
-from django_leasequeue.db.ids import first_inserted_id, reserve_ids, update_in_order
+from django_leasequeue.db.ids import (
+    bulk_insert_returns_ids,
+    first_inserted_id,
+    reserve_ids,
+    update_in_order,
+)
 from django_leasequeue.db.instants import DatabaseNow, loaded_time, stored_time
 from django_leasequeue.db.lanes import Lane, lanes
 from django_leasequeue.db.locks import (
     by_key,
+    forced,
+    has_row_locks,
     keeps_others_out,
     locking_read_is_fresh,
     reads_are_fresh,
@@ -40,9 +47,12 @@ __all__ = [
     "PartialIndex",
     "PatientNow",
     "bounded_transaction",
+    "bulk_insert_returns_ids",
     "by_key",
     "exact_collation",
     "first_inserted_id",
+    "forced",
+    "has_row_locks",
     "in_transaction",
     "increment_if_free",
     "is_connection_lost",

@@ -11,7 +11,7 @@ from django.db import Error, transaction
 from django_leasequeue import clock
 from django_leasequeue.db.errors import is_lock_wait, is_passing_trouble
 from django_leasequeue.db.instants import DatabaseNow
-from django_leasequeue.db.locks import by_key, take, write_transaction
+from django_leasequeue.db.locks import by_key, forced, take, write_transaction
 
 # Rows in one transaction.
 ROWS = 500
@@ -81,7 +81,7 @@ def update_free(
     while left:
         some = left[:ROWS]
         try:
-            with write_transaction(rows):
+            with write_transaction(rows), forced(rows):
                 mine = by_key(rows, some).order_by("pk")
                 free = take(mine.values_list("pk", flat=True))
                 by_key(rows, free).update(**columns)

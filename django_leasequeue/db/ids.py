@@ -5,10 +5,18 @@ from typing import Any
 
 from django.db import transaction
 
+from django_leasequeue.db.locks import forced
 
-def first_inserted_id(connection) -> int:
-    """Return the first id that this connection's last multi-row INSERT made (MySQL only)."""
-    with connection.cursor() as cursor:
+
+def bulk_insert_returns_ids(rows) -> bool:
+    """Whether bulk_create() sets the ids of what it has inserted."""
+    features = transaction.get_connection(rows.db).features
+    return features.can_return_rows_from_bulk_insert
+
+
+def first_inserted_id(rows) -> int:
+    """Return the first id that the connection's last multi-row INSERT made (MySQL only)."""
+    with transaction.get_connection(rows.db).cursor() as cursor:
         cursor.execute("SELECT LAST_INSERT_ID()")
         return cursor.fetchone()[0]
 
@@ -31,13 +39,5 @@ def update_in_order(
     rows, ids: Sequence[int], order: Sequence[str], **columns: Any
 ) -> None:
     """Update rows of these ids one after the other, in the order of columns (MySQL only)."""
-    connection = transaction.get_connection(rows.db)
-    update = f"UPDATE {connection.ops.quote_name(rows.model._meta.db_table)} "
-
-    def by_primary_key(execute, sql, params, many, context):
-        # Of a small table InnoDB would rather read every row, and lock other people's.
-        forced = sql.replace(update, f"{update}FORCE INDEX (PRIMARY) ", 1)
-        return execute(forced, params, many, context)
-
-    with connection.execute_wrapper(by_primary_key):
+    with forced(rows):
         rows.filter(pk__in=ids).order_by(*order).update(**columns)

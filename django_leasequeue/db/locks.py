@@ -42,6 +42,11 @@ def unindexed(condition: Q, *, using: str):
     return Exact(Case(When(condition, then=Value(1)), default=Value(0)), 1)
 
 
+def has_row_locks(rows) -> bool:
+    """Whether two can write to the table at one time; else whoever writes is alone."""
+    return transaction.get_connection(rows.db).features.has_select_for_update
+
+
 def take(rows, through: str | None = None) -> list[Any]:
     """Select rows and lock them until the transaction ends, passing over locked ones.
 
@@ -59,16 +64,32 @@ def take(rows, through: str | None = None) -> list[Any]:
     rows = rows.select_for_update(
         skip_locked=features.has_select_for_update_skip_locked
     )
-    if through is None or connection.vendor != "mysql":
+    if through is None:
         return list(rows)
+    with forced(rows, through):
+        return list(rows)
+
+
+@contextmanager
+def forced(rows, index: str = "PRIMARY"):
+    """Let selects and updates of the rows' table go through this index, on MySQL and MariaDB.
+
+    Of a small table their planner would rather read every row, and a statement that locks
+    would wait for other people's.
+    """
+    connection = transaction.get_connection(rows.db)
+    if connection.vendor != "mysql":
+        yield
+        return
     table = connection.ops.quote_name(rows.model._meta.db_table)
-    with connection.execute_wrapper(partial(_force_index, table, through)):
-        return list(rows)
+    with connection.execute_wrapper(partial(_force_index, table, index)):
+        yield
 
 
 def _force_index(table, index, execute, sql, params, many, context):
-    forced = sql.replace(f" FROM {table} ", f" FROM {table} FORCE INDEX ({index}) ", 1)
-    return execute(forced, params, many, context)
+    for words in (f" FROM {table} ", f"UPDATE {table} "):
+        sql = sql.replace(words, f"{words}FORCE INDEX ({index}) ", 1)
+    return execute(sql, params, many, context)
 
 
 def wait_for(rows) -> list[Any]:
@@ -78,9 +99,10 @@ def wait_for(rows) -> list[Any]:
     never wait for each other. On SQLite the transaction has the write lock already.
     """
     rows = rows.order_by("pk")
-    if transaction.get_connection(rows.db).features.has_select_for_update:
+    if has_row_locks(rows):
         rows = rows.select_for_update()
-    return list(rows)
+    with forced(rows):
+        return list(rows)
 
 
 def wait_for_unchanged(rows, ids: Iterable[int], condition: Q) -> list[Any]:
@@ -101,7 +123,8 @@ def wait_for_unchanged(rows, ids: Iterable[int], condition: Q) -> list[Any]:
     pause = 0.002
     while clock.now() < deadline:
         try:
-            return list(found.select_for_update(nowait=True))
+            with forced(rows):
+                return list(found.select_for_update(nowait=True))
         except DatabaseError as error:
             if not is_lock_wait(error, connection):
                 raise

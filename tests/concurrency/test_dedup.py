@@ -300,14 +300,15 @@ def test_a_slow_caller_does_not_hold_up_other_outcomes(work):
 def test_a_skip_waits_for_nobody():
     """A holder that somebody keeps locked answers all the same; only the count is left out."""
     first = dispatch("k").job
-    with caller() as slow:
+    # A wait would last longer than the test does.
+    session = {"innodb_lock_wait_timeout": 300} if connection.vendor == "mysql" else {}
+    with caller() as slow, caller(**session) as other:
         slow.begin()
         slow.do(dispatch, "k")
+        batch = [add.using(dedup="k").spec(1, 2)]
         for one in [
-            in_background(lambda: dispatch("k")),
-            in_background(
-                lambda: Job.objects.dispatch_many([add.using(dedup="k").spec(1, 2)])
-            )[0],
+            other.do(dispatch, "k"),
+            other.do(Job.objects.dispatch_many, batch)[0],
         ]:
             assert (one.job.pk, one.outcome) == (first.pk, "skipped")
         slow.commit()
@@ -495,6 +496,30 @@ def test_two_batches_over_the_same_ids_in_opposite_orders(kind, inside):
         assert all(words != {"added"} for words in both)
     held = Job.objects.filter(dedup_id__isnull=False)
     assert held.count() == rounds * size
+
+
+@with_row_locks
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a transaction"])
+@pytest.mark.parametrize(
+    "state", [{"succeeded": True}, {}], ids=["finished", "pending"]
+)
+def test_a_batch_waits_for_nobody_elses_rows(state, inside):
+    """In a table of few rows, where to read them all would seem cheap."""
+    keys = [f"k{number}" for number in range(20)]
+    for key in keys:
+        owner(dedup_id=key, **state)
+    other = owner(dedup_id="other")
+    with caller() as slow, caller() as me:
+        slow.begin()
+        slow.do(Job.objects.select_for_update().get, pk=other.pk)
+        if inside:
+            me.begin()
+        asked = [Dedup(key, replace=True) for key in keys]
+        specs = [add.using(dedup=one).spec(3, 4) for one in asked]
+        done = me.do(Job.objects.dispatch_many, specs)
+        if inside:
+            me.commit()
+    assert {one.outcome for one in done} == {"added" if state else "replaced"}
 
 
 @with_row_locks

@@ -165,7 +165,10 @@ def test_statements_are_few_however_many_ids(inside, state):
         with statements() as sent:
             words = {one.outcome for one in dispatch_many(specs, inside)}
         assert words == {"added" if state in ("new", "succeeded") else "skipped"}
-        counts.append(len(sent))
+        inserts = [one for one in sent if one.startswith("INSERT")]
+        # Django 5.2 takes SQLite for one with 999 parameters, and cuts an INSERT of 60 rows.
+        assert len(inserts) <= 3
+        counts.append(len(sent) - len(inserts))
     assert counts[0] == counts[1] <= 16
 
 

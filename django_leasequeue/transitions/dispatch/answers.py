@@ -125,7 +125,8 @@ def count_many(rows, skipped: Counter[int], *, locked: set[int]) -> None:
     for times, ids in _by_times(skipped).items():
         now = [pk for pk in ids if pk in locked]
         if now:
-            db.by_key(rows, now).update(**_counted(times))
+            with db.forced(rows):
+                db.by_key(rows, now).update(**_counted(times))
         later[times] = [pk for pk in ids if pk not in locked]
     transaction.on_commit(partial(_count_free, rows, later), using=rows.db, robust=True)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 from django.db.models import F
 
 from django_leasequeue import db
@@ -43,7 +43,8 @@ def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
     keyed = [place for place, one in enumerate(wanted) if one.key is not None]
     ordered = sorted(keyed, key=lambda place: wanted[place].key or ())
     with _explained(rows):
-        if ordered == keyed or not _has_rivals(rows):
+        # On SQLite whoever writes is alone.
+        if ordered == keyed or not db.has_row_locks(rows):
             _insert_in_order(rows, wanted, jobs)
         elif (ids := db.reserve_ids(rows, len(jobs))) is not None:
             for job, pk in zip(jobs, ids, strict=True):
@@ -60,11 +61,6 @@ def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
                 rows, wanted, jobs, [jobs[place] for place in ordered]
             )
     return [_forget_expressions(job) for job in jobs]
-
-
-def _has_rivals(rows) -> bool:
-    # On SQLite whoever writes is alone.
-    return transaction.get_connection(rows.db).features.has_select_for_update
 
 
 def _build(rows, wanted: Prepared):
@@ -115,8 +111,7 @@ def _chunks(wanted: list[Prepared]) -> Iterator[tuple[int, int]]:
 
 
 def _insert_chunk(rows, jobs: list) -> None:
-    connection = transaction.get_connection(rows.db)
-    if connection.features.can_return_rows_from_bulk_insert:
+    if db.bulk_insert_returns_ids(rows):
         rows.bulk_create(jobs)
         return
     # MySQL returns no ids, and they may be any distance apart (auto_increment_increment), so
@@ -127,7 +122,7 @@ def _insert_chunk(rows, jobs: list) -> None:
         job.last_token = mark
     rows.bulk_create(jobs)
     ids = list(
-        rows.filter(pk__gte=db.first_inserted_id(connection), last_token=mark)
+        rows.filter(pk__gte=db.first_inserted_id(rows), last_token=mark)
         .order_by("pk")
         .values_list("pk", flat=True)[: len(jobs)]
     )

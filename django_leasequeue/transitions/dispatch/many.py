@@ -13,7 +13,7 @@ from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.dispatch.insert import insert_many
 from django_leasequeue.transitions.dispatch.passes import (
     PATIENCE,
-    Patience,
+    Deadline,
     until_decided,
 )
 
@@ -38,11 +38,11 @@ def _add(rows, wanted: list[Prepared]) -> list[tuple]:
     return [(job, DispatchOutcome.ADDED) for job in jobs]
 
 
-def _pass(rows, wanted: list[Prepared], patience: Patience, hidden: bool):
+def _pass(rows, wanted: list[Prepared], deadline: Deadline, hidden: bool):
     connection = transaction.get_connection(rows.db)
     inside = db.in_transaction(connection)
     keys = batch.places(wanted)
-    with db.bounded_transaction(rows.db, patience.left):
+    with db.bounded_transaction(rows.db, deadline.left):
         db.take_write_lock(rows)
         fresh = not inside or (not hidden and db.reads_are_fresh(connection))
         known = batch.find(rows, keys, hidden)

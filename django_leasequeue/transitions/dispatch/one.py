@@ -18,7 +18,7 @@ from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.dispatch.insert import insert
 from django_leasequeue.transitions.dispatch.passes import (
     PATIENCE,
-    Patience,
+    Deadline,
     until_decided,
 )
 
@@ -37,22 +37,22 @@ def dispatch(rows, wanted: Prepared):
     return until_decided(partial(_pass_alone, rows, wanted), rows, [wanted])
 
 
-def _pass_alone(rows, wanted: Prepared, patience: Patience, hidden: bool):
+def _pass_alone(rows, wanted: Prepared, deadline: Deadline, hidden: bool):
     """Decide in autocommit mode, by as few statements as the case takes."""
     owner = owners.find(rows, wanted)
     if owner is None:
-        return insert(rows, wanted, patience.left), DispatchOutcome.ADDED
+        return insert(rows, wanted, deadline.left), DispatchOutcome.ADDED
     if owners.holds(owner):
         owners.check_task(owner, wanted)
         answer = answers.answer_to(wanted, owner)
-        done = answers.write(rows, owner, answer, patience.left)
+        done = answers.write(rows, owner, answer, deadline.left)
         return (owner, answer.outcome) if done else None
-    with db.bounded_transaction(rows.db, patience.left):
+    with db.bounded_transaction(rows.db, deadline.left):
         db.take_write_lock(rows)
         return _decide_unchanged(rows, wanted, owner)
 
 
-def _pass_inside(rows, wanted: Prepared, patience: Patience, hidden: bool):
+def _pass_inside(rows, wanted: Prepared, deadline: Deadline, hidden: bool):
     """Decide inside the caller's transaction, which a failed pass must leave usable."""
     connection = transaction.get_connection(rows.db)
     db.take_write_lock(rows)
@@ -65,7 +65,7 @@ def _pass_inside(rows, wanted: Prepared, patience: Patience, hidden: bool):
         if connection.in_atomic_block and answers.can_wait_for_commit(answer, owner):
             answers.write_on_commit(rows, owner, answer)
             return owner, answer.outcome
-    with db.bounded_transaction(rows.db, patience.left):
+    with db.bounded_transaction(rows.db, deadline.left):
         if hidden:
             owner = owners.find(rows, wanted, locking=True)
         if owner is None:

@@ -77,4 +77,5 @@ def check_task(owner, wanted: Prepared) -> None:
 def release_ids(rows, ids: list[int]) -> None:
     """Take their dedup ids from jobs that hold them no longer. The caller has them locked."""
     # In this order: MySQL assigns from left to right and would copy the null otherwise.
-    db.by_key(rows, ids).update(released_dedup_id=F("dedup_id"), dedup_id=None)
+    with db.forced(rows):
+        db.by_key(rows, ids).update(released_dedup_id=F("dedup_id"), dedup_id=None)

@@ -22,8 +22,8 @@ PATIENCE = 20.0
 T = TypeVar("T")
 
 
-class Patience:
-    """How long a dispatch may go on."""
+class Deadline:
+    """When a dispatch has to be decided."""
 
     def __init__(self, seconds: float):
         self.seconds = seconds
@@ -35,15 +35,15 @@ class Patience:
         return max(0.05, self._ends - clock.now())
 
     @property
-    def over(self) -> bool:
+    def passed(self) -> bool:
         """Whether the time has come to give up."""
         return clock.now() > self._ends
 
 
 def until_decided(
-    one_pass: Callable[[Patience, bool], T | None], rows, wanted: list[Prepared]
+    one_pass: Callable[[Deadline, bool], T | None], rows, wanted: list[Prepared]
 ) -> T:
-    """Return what `one_pass(patience, hidden)` decides; it returns None to be called again.
+    """Return what `one_pass(deadline, hidden)` decides; it returns None to be called again.
 
     `hidden`: whether only a locking read can find the job that holds the id. `wanted`: the
     dispatches with an id, of which errors name the first. Raises DispatchConflict after 20 s,
@@ -52,17 +52,17 @@ def until_decided(
     the dedup constraint.
     """
     connection = transaction.get_connection(rows.db)
-    patience = Patience(PATIENCE)
+    deadline = Deadline(PATIENCE)
     hidden = False
     lost = None
     while True:
         # A wait that lasts until the end is followed by one more look.
-        is_last = patience.over
+        is_last = deadline.passed
         try:
             decided = db.rerun(
-                partial(one_pass, patience, hidden),
+                partial(one_pass, deadline, hidden),
                 using=rows.db,
-                seconds=patience.left,
+                seconds=deadline.left,
             )
             if decided is not None:
                 return decided
@@ -87,7 +87,7 @@ def until_decided(
             raise _conflict(
                 wanted,
                 "other dispatches came first, or its job changed, again and again for "
-                f"{patience.seconds:g} seconds",
+                f"{deadline.seconds:g} seconds",
             ) from lost
 
 
