@@ -22,8 +22,10 @@ class DispatchOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dedup:
-    """With `ttl` alone the id is free again when the window ends, even if its job still runs
-    or waits: then two jobs of one id exist side by side.
+    """An id that one job holds at a time; with `ttl` alone for that window and no longer.
+
+    Then, when the window ends, the id is free again even if its job still runs or waits, and
+    two jobs of one id exist side by side.
 
     `id`: 1 to 510 characters, compared exactly.
     `ttl`: seconds or a timedelta, more than 0; the job holds the id for that long from its
@@ -34,7 +36,9 @@ class Dedup:
     `extend`: a dispatch that finds a holder with a window starts the window anew, at the
     length it has.
     `replace`: a dispatch that finds a pending holder puts its own arguments in place of the
-    holder's; with `postpone` also its own time.
+    holder's, and leaves its time alone.
+    `postpone`: with `replace`, the holder also gets the time of the dispatch that replaces
+    it: its `delay` or `run_at`, else now.
     `rerun`: a dispatch that finds a running holder makes it run once more when it ends, with
     the newest arguments if also `replace`.
 
