@@ -38,14 +38,14 @@ from django_leasequeue.db.locks import (
     write_transaction,
 )
 from django_leasequeue.db.schema import Exactly, PartialIndex, exact_collation
-from django_leasequeue.db.waits import PatientNow, bounded_transaction, waiting_at_most
+from django_leasequeue.db.waits import BoundedNow, bounded_transaction, waiting_at_most
 
 __all__ = [
+    "BoundedNow",
     "DatabaseNow",
     "Exactly",
     "Lane",
     "PartialIndex",
-    "PatientNow",
     "bounded_transaction",
     "bulk_insert_returns_ids",
     "by_key",

@@ -32,10 +32,10 @@ _INCREMENT = {
 }
 
 
-def increment_if_free(rows, pk: int, counter: str, stamp: str, patience: float) -> bool:
+def increment_if_free(rows, pk: int, counter: str, stamp: str, seconds: float) -> bool:
     """Add 1 to a counter of a row, and stamp it with the time, unless the row stays locked.
 
-    Tries for `patience` seconds, without ever queueing for the lock. Returns whether it was
+    Tries for so many `seconds`, without ever queueing for the lock. Returns whether it was
     done. For use outside a transaction.
     """
     connection = transaction.get_connection(rows.db)
@@ -48,7 +48,7 @@ def increment_if_free(rows, pk: int, counter: str, stamp: str, patience: float) 
         stamp=quote(stamp),
         now=now_sql,
     )
-    deadline = clock.now() + patience
+    deadline = clock.now() + seconds
     pause = 0.001
     while True:
         with connection.cursor() as cursor, _unhurried(connection, cursor):
@@ -69,14 +69,14 @@ def increment_if_free(rows, pk: int, counter: str, stamp: str, patience: float) 
 
 
 def update_free(
-    rows, ids: Iterable[int], columns: dict[str, Any], patience: float
+    rows, ids: Iterable[int], columns: dict[str, Any], seconds: float
 ) -> None:
     """Set columns of those rows that nobody keeps locked, each once.
 
-    Tries for `patience` seconds. For use outside a transaction.
+    Tries for so many `seconds`. For use outside a transaction.
     """
     connection = transaction.get_connection(rows.db)
-    deadline = clock.now() + patience
+    deadline = clock.now() + seconds
     left = sorted(ids)
     while left:
         some = left[:ROWS]

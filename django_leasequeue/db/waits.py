@@ -27,19 +27,19 @@ def _set_timeout(seconds: float) -> str:
     return _SET_TIMEOUT.format(ms=max(1, int(seconds * 1000)))
 
 
-class PatientNow(DatabaseNow):
-    """DatabaseNow, in a statement that waits at most `patience` seconds for a lock.
+class BoundedNow(DatabaseNow):
+    """DatabaseNow, in a statement that waits at most so many `seconds` for a lock.
 
     The bound is PostgreSQL's alone, and lasts until the transaction ends.
     """
 
-    def __init__(self, patience: float):
-        self.patience = patience
+    def __init__(self, seconds: float):
+        self.seconds = seconds
         super().__init__()
 
     def as_postgresql(self, compiler, connection, **options):
         now, params = super().as_postgresql(compiler, connection, **options)
-        bound = _set_timeout(self.patience)
+        bound = _set_timeout(self.seconds)
         return f"(CASE WHEN {bound} IS NOT NULL THEN {now} END)", params
 
 
@@ -49,12 +49,12 @@ class _BoundIsSet(models.Func):
     arity = 0
     conditional = True
 
-    def __init__(self, patience: float):
-        self.patience = patience
+    def __init__(self, seconds: float):
+        self.seconds = seconds
         super().__init__(output_field=models.BooleanField())
 
     def as_sql(self, *_, **__):
-        return f"({_set_timeout(self.patience)} IS NOT NULL)", []
+        return f"({_set_timeout(self.seconds)} IS NOT NULL)", []
 
 
 def waiting_at_most(rows, seconds: float):

@@ -17,7 +17,7 @@ from django_leasequeue.states import Status
 # Rows in one transaction: short enough to hold nobody up.
 ROWS = 500
 # Seconds for which one such transaction runs again through passing trouble.
-PATIENCE = 10.0
+RERUN_FOR = 10.0
 
 
 class Cancellation(NamedTuple):
@@ -43,7 +43,7 @@ def cancel(rows: QuerySet, ids: list[int]) -> Cancellation:
     done = Cancellation(set(), set(), set(), set())
     for start in range(0, len(ids), ROWS):
         some = sorted(ids[start : start + ROWS])
-        part = db.rerun(partial(_cancel, rows, some), using=rows.db, seconds=PATIENCE)
+        part = db.rerun(partial(_cancel, rows, some), using=rows.db, seconds=RERUN_FOR)
         for all_of_kind, of_part in zip(done, part, strict=True):
             all_of_kind.update(of_part)
     # Robust: a caller that has committed must not lose its other callbacks.
@@ -88,5 +88,5 @@ def _request(rows, ids: list[int]) -> None:
     }
     for start in range(0, len(ids), ROWS):
         running = db.by_key(rows, ids[start : start + ROWS], status=Status.RUNNING)
-        write = partial(db.waiting_at_most(running, PATIENCE).update, **asked)
-        db.rerun(write, using=rows.db, seconds=PATIENCE)
+        write = partial(db.waiting_at_most(running, RERUN_FOR).update, **asked)
+        db.rerun(write, using=rows.db, seconds=RERUN_FOR)

@@ -23,7 +23,7 @@ from django_leasequeue.selection import Selection
 from django_leasequeue.states import Status
 
 # Seconds for which a claim runs again by itself; the worker's loop asks again anyway.
-PATIENCE = 5.0
+RERUN_FOR = 5.0
 # Characters kept of the list of workers that claimed a job: some sixty names.
 WORKER_IDS = 4000
 
@@ -84,12 +84,12 @@ def claim(
     """
     if since is not None:
         look = partial(_read_back, rows, selection, token, worker, since)
-        jobs = db.rerun(look, using=rows.db, seconds=PATIENCE)
+        jobs = db.rerun(look, using=rows.db, seconds=RERUN_FOR)
         return Claim([job for job in jobs if job.is_held], 0.0)
     return db.rerun(
         partial(_claim, rows, selection, limit, token, worker, expired),
         using=rows.db,
-        seconds=PATIENCE,
+        seconds=RERUN_FOR,
     )
 
 

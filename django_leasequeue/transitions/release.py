@@ -12,7 +12,7 @@ from django_leasequeue.rounds import after_interruption
 from django_leasequeue.states import Status
 
 # Seconds for which a release runs again by itself; if it never comes through, leases end.
-PATIENCE = 5.0
+RERUN_FOR = 5.0
 
 _COLUMNS = (
     "pk",
@@ -35,7 +35,7 @@ def release(
     worker that ran them died, which is kept in their errors and counts as a recovery.
     """
     return db.rerun(
-        lambda: _release(rows, token, ids, death), using=rows.db, seconds=PATIENCE
+        lambda: _release(rows, token, ids, death), using=rows.db, seconds=RERUN_FOR
     )
 
 

@@ -11,7 +11,7 @@ from django_leasequeue.conf import conf
 from django_leasequeue.states import Status
 
 # Seconds for which a renewal runs again by itself; a keeper's next beat comes soon anyway.
-PATIENCE = 5.0
+RERUN_FOR = 5.0
 
 
 class Renewal(NamedTuple):
@@ -35,7 +35,7 @@ def renew(rows: QuerySet, token: UUID) -> Renewal:
     while True:
         try:
             return db.rerun(
-                lambda: _renew(rows, token), using=rows.db, seconds=PATIENCE
+                lambda: _renew(rows, token), using=rows.db, seconds=RERUN_FOR
             )
         except _LeaseEnded:
             # By the next pass the lock's own condition leaves that job out.

@@ -36,7 +36,7 @@ from django_leasequeue.rounds import cancelled, new_round
 from django_leasequeue.states import Status
 
 # Seconds for which a settle runs again by itself; the settler tries until the lease ends.
-PATIENCE = 5.0
+RERUN_FOR = 5.0
 
 
 _NOW = ("pk", "status", "claims", "processing_token", "last_token", "worker", "lasts")
@@ -89,7 +89,7 @@ def settle(
             return db.rerun(
                 partial(_settle, rows, finished, alone),
                 using=rows.db,
-                seconds=PATIENCE,
+                seconds=RERUN_FOR,
             )
         except _LeaseEnded:
             # By the next pass the lock's own condition leaves that job out.

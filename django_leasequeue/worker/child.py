@@ -14,8 +14,7 @@ from uuid import UUID
 import django
 
 from django_leasequeue.worker import log
-from django_leasequeue.worker.handover import Handover
-from django_leasequeue.worker.names import worker_name
+from django_leasequeue.worker.child_bootstrap import ChildBootstrap
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import Receiver, Sender
 from django_leasequeue.worker.reports import Reports
@@ -26,16 +25,16 @@ from django_leasequeue.worker.wakeup import Wakeup
 
 def main() -> None:
     """Run jobs until told to stop; then exit with 0."""
-    handover = Handover.take()
-    handover.apply()
+    bootstrap = ChildBootstrap.take()
+    bootstrap.apply()
     wakeup = Wakeup()
     stop = Stop(wakeup.wake)
     _own_signals(stop)
-    options = WorkerOptions.from_json(handover.options)
-    reports = Reports(Sender(handover.reports), options.drain)
+    options = WorkerOptions.from_json(bootstrap.options)
+    reports = Reports(Sender(bootstrap.reports), options.drain)
     django.setup()
     log.configure(options.verbosity)
-    left = _work(options, reports, stop, wakeup, Receiver(handover.control))
+    left = _work(options, reports, stop, wakeup, Receiver(bootstrap.control))
     reports.leaving()
     if left:
         # Threads whose task does not return would be in the way of an orderly end.
@@ -69,6 +68,7 @@ def _work(
 ) -> int:
     # These need Django to be set up.
     from django_leasequeue import registry
+    from django_leasequeue.worker.heartbeat import worker_name
     from django_leasequeue.worker.loop import Loop
     from django_leasequeue.worker.reload import Watcher
     from django_leasequeue.worker.running import Running

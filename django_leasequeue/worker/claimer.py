@@ -7,7 +7,7 @@ from django_leasequeue.models import Job
 from django_leasequeue.transitions.claim import Claim
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.options import WorkerOptions
-from django_leasequeue.worker.patience import Patience
+from django_leasequeue.worker.outage import Outage
 from django_leasequeue.worker.wakeup import Wakeup
 
 # Seconds between two looks for leases that are past: nobody waits for those, and the look
@@ -26,7 +26,7 @@ class Claimer:
         self._options, self._worker = options, worker
         self._leases, self._wakeup = leases, wakeup
         self._selection = options.selection
-        self._patience = Patience("claim jobs", options.database)
+        self._outage = Outage("claim jobs", options.database)
         self._expired_at = clock.now()
         # Announced, and not known to have taken a job.
         self._token: UUID | None = None
@@ -56,9 +56,9 @@ class Claimer:
             # Whatever it is, a worker that ended for it would meet it again. The same token
             # is used until there is an answer: what it may have taken nobody else runs.
             self._since = now if self._since is None else self._since
-            self._wakeup.sleep(self._patience.failed(error))
+            self._wakeup.sleep(self._outage.failed(error))
             return None
-        self._patience.worked()
+        self._outage.worked()
         if self._since is not None and not claim.jobs:
             # Should that claim come through even now, its leases end by themselves.
             self._token = None
@@ -80,7 +80,7 @@ class Claimer:
                 Job.objects.using(self._options.database).release(self._token)
             except Exception as error:
                 # What it took, if anything, is run again when the lease ends.
-                self._patience.failed(error)
+                self._outage.failed(error)
         self._leases.claimed(self._token, [])
 
     def _announced(self) -> UUID | None:

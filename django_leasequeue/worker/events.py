@@ -1,4 +1,7 @@
-"""The signals of a job's life. An error in a receiver is logged and changes nothing else."""
+"""What is told of a job's life: its signals, and the end of its run.
+
+An error in a receiver is logged and changes nothing else.
+"""
 
 from asgiref.sync import sync_to_async
 
@@ -6,8 +9,17 @@ from django_leasequeue.claimed import Claimed
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Outcome
 from django_leasequeue.signals import job_settled, job_started
+from django_leasequeue.transitions.settle import Settled, Verdict
 from django_leasequeue.worker.connections import JobConnections, close_all
-from django_leasequeue.worker.log import about, logger
+from django_leasequeue.worker.log import (
+    LOST,
+    about,
+    log_lost,
+    log_outcome,
+    logger,
+    word_for,
+)
+from django_leasequeue.worker.running import Run
 
 
 def started(job: Claimed) -> None:
@@ -45,3 +57,36 @@ def settled(job: Claimed, outcome: Outcome) -> None:
     if job_settled.has_listeners(Job):
         with JobConnections():
             job_settled.send_robust(Job, claimed=job, outcome=outcome)
+
+
+def run_ended(run: Run, outcome: Outcome, result: Settled) -> str:
+    """Log how a run ended whose outcome was written or refused; send the signal. Never raises.
+
+    Returns the word under which it is counted: see `log`.
+    """
+    try:
+        return _tell_end(run, outcome, result)
+    except BaseException as error:  # a receiver may raise even SystemExit
+        job = run.job
+        logger.error(
+            "Job %s (%s): telling how its run ended failed; its row is as it should be.",
+            job.id,
+            job.task,
+            exc_info=error,
+            extra=about(job),
+        )
+    return word_for(outcome) if _is_written(result) else LOST
+
+
+def _tell_end(run: Run, outcome: Outcome, result: Settled) -> str:
+    if _is_written(result):
+        log_outcome(run.job, outcome, run.ended_at - run.started_at)
+        settled(run.job, outcome)
+        return word_for(outcome)
+    run.context.lose(result.why)
+    log_lost(run.job, outcome, result.holder, result.why)
+    return LOST
+
+
+def _is_written(result: Settled) -> bool:
+    return result.verdict is Verdict.WRITTEN

@@ -11,16 +11,15 @@ from django_leasequeue import registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker.handlers import handled, stopper
+from django_leasequeue.worker.heartbeat import Heartbeat, worker_name
 from django_leasequeue.worker.keeper import Keeper
-from django_leasequeue.worker.ledger import Ledger, shortest_lease, terms_of
+from django_leasequeue.worker.lease_table import LeaseTable, shortest_lease, terms_of
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.loop import Loop
-from django_leasequeue.worker.names import worker_name
 from django_leasequeue.worker.options import WorkerOptions
-from django_leasequeue.worker.presence import Presence
+from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
-from django_leasequeue.worker.tally import Tally
 from django_leasequeue.worker.wakeup import Wakeup
 
 # Seconds to give jobs back at the end.
@@ -32,16 +31,16 @@ class InProcess:
 
     gives_back = True
 
-    def __init__(self, options: WorkerOptions, tally: Tally) -> None:
-        self._options, self._tally = options, tally
+    def __init__(self, options: WorkerOptions, progress: Progress) -> None:
+        self._options, self._progress = options, progress
         self._wakeup = Wakeup()
         self.stop = Stop(self._wakeup.wake)
         self._running = Running()
-        self._ledger: Ledger[None] = Ledger(shortest_lease(options.selection))
+        self._leases: LeaseTable[None] = LeaseTable(shortest_lease(options.selection))
         self._name = worker_name()
-        self._presence = Presence(options)
+        self._heartbeat = Heartbeat(options)
         self._keeper: Keeper[None] = Keeper(
-            options.database, self._ledger, self, self._presence
+            options.database, self._leases, self, self._heartbeat
         )
 
     def run(self) -> int:
@@ -49,7 +48,7 @@ class InProcess:
         name = self._name
         with handled(stopper(self.stop)):
             registry.autodiscover()
-            self._presence.enter(name, os.getpid(), registry.names())
+            self._heartbeat.enter(name, os.getpid(), registry.names())
             self._keeper.start()
             logger.info("Worker %s runs jobs in this process.", name)
             loop = Loop(
@@ -82,8 +81,8 @@ class InProcess:
 
     def finished(self, token: UUID, job_id: int, word: str) -> None:
         """See leases.Leases."""
-        self._ledger.finished(token, [job_id])
-        self._tally.add(word)
+        self._leases.finished(token, [job_id])
+        self._progress.add(word)
 
     def idle(self) -> None:
         """See leases.Leases."""

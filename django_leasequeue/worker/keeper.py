@@ -14,12 +14,12 @@ from django.db import connections
 
 from django_leasequeue import clock, db
 from django_leasequeue.models import Job
-from django_leasequeue.worker.estate import Estate
-from django_leasequeue.worker.ledger import Holding, Ledger
+from django_leasequeue.worker.heartbeat import Heartbeat
+from django_leasequeue.worker.lease_table import Holding, LeaseTable
 from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.outage import Outage
 from django_leasequeue.worker.overdue import Overdue
-from django_leasequeue.worker.patience import Patience
-from django_leasequeue.worker.presence import Presence
+from django_leasequeue.worker.releasing import PendingRelease
 from django_leasequeue.worker.vital import vital_thread
 from django_leasequeue.worker.wakeup import Wakeup
 
@@ -46,7 +46,7 @@ class Audience(Protocol[Owner]):
         """Somebody asked for these jobs to be cancelled. Told again until they have ended."""
 
     def settled(self, owner: Owner, word: str) -> None:
-        """A job of this owner, which is dead, has got its outcome here; see `told`."""
+        """A job of this owner, which is dead, has got its outcome here; see `log`."""
 
     def given_back(self, owner: Owner, ids: set[int]) -> None:
         """All that this owner left is pending again, or its leases have ended."""
@@ -58,18 +58,16 @@ class Keeper(Generic[Held]):
     def __init__(
         self,
         database: str,
-        ledger: Ledger[Held],
+        leases: LeaseTable[Held],
         audience: Audience[Held],
-        presence: Presence | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
-        self._database, self._ledger, self._audience = database, ledger, audience
-        self._presence = presence
-        self._estates: list[Estate[Held]] = []
-        self._patience = Patience("renew leases", database)
-        self._estate_patience = Patience("give jobs back", database)
-        self._aside_patience = Patience(
-            "look for cancels and show this worker", database
-        )
+        self._database, self._leases, self._audience = database, leases, audience
+        self._heartbeat = heartbeat
+        self._releases: list[PendingRelease[Held]] = []
+        self._outage = Outage("renew leases", database)
+        self._release_outage = Outage("give jobs back", database)
+        self._aside_outage = Outage("look for cancels and show this worker", database)
         self._wakeup = Wakeup()
         # When to renew again after a failure, by `clock.now()`.
         self._retry_at = 0.0
@@ -84,20 +82,20 @@ class Keeper(Generic[Held]):
 
     def announce(self, token: UUID, owner: Held) -> None:
         """Take care of a token that a claim is about to use."""
-        self._ledger.announce(token, owner)
+        self._leases.announce(token, owner)
         self._wakeup.wake()
 
     def claimed(self, token: UUID, terms: Iterable[Sequence[Any]]) -> None:
-        """Take care of the jobs that a claim took: see Ledger.claimed."""
-        self._ledger.claimed(token, terms)
+        """Take care of the jobs that a claim took: see LeaseTable.claimed."""
+        self._leases.claimed(token, terms)
         self._wakeup.wake()
 
     def give_back(
         self, owner: Held, death: str | None, overdue: Sequence[Overdue] = ()
     ) -> None:
-        """Give back all that an owner holds. `death`, `overdue`: see Estate."""
-        left = self._ledger.leave(owner)
-        self._estates.append(Estate(owner, left, death, overdue))
+        """Give back all that an owner holds. `death`, `overdue`: see PendingRelease."""
+        left = self._leases.leave(owner)
+        self._releases.append(PendingRelease(owner, left, death, overdue))
         self._wakeup.wake()
 
     def close(self, seconds: float) -> None:
@@ -112,28 +110,28 @@ class Keeper(Generic[Held]):
             while not self._is_done():
                 self._wakeup.sleep(self._pause())
                 self._turn()
-            if self._presence is not None:
-                self._presence.close()
+            if self._heartbeat is not None:
+                self._heartbeat.close()
         finally:
             connections.close_all()
 
     def _is_done(self) -> bool:
         if self._deadline is None:
             return False
-        return not self._estates or clock.now() >= self._deadline
+        return not self._releases or clock.now() >= self._deadline
 
     def _pause(self) -> float:
         now = clock.now()
         times = [now + _LOOK_EVERY]
-        next_due = self._ledger.next_due()
+        next_due = self._leases.next_due()
         if next_due is not None:
             times.append(next_due)
-        if self._ledger.held():
+        if self._leases.held():
             times.append(self._cancels_at)
-        if self._presence is not None:
-            times.append(self._presence.due_at)
+        if self._heartbeat is not None:
+            times.append(self._heartbeat.due_at)
         times = [max(time, self._retry_at) for time in times]
-        times += [estate.due_at for estate in self._estates]
+        times += [release.due_at for release in self._releases]
         if self._deadline is not None:
             times.append(self._deadline)
         return min(*times, now + _LOOK_EVERY) - now
@@ -143,22 +141,22 @@ class Keeper(Generic[Held]):
         # reason, the other leases must not end for it.
         if clock.now() >= self._retry_at:
             self._renew_due()
-        for estate in list(self._estates):
-            self._settle(estate)
+        for release in list(self._releases):
+            self._settle(release)
         if clock.now() >= self._retry_at:
             self._aside(self._look_for_cancels)
-            if self._presence is not None:
-                self._aside(self._presence.beat)
-        for holding, ids in self._ledger.take_over():
+            if self._heartbeat is not None:
+                self._aside(self._heartbeat.beat)
+        for holding, ids in self._leases.take_over():
             why = "it could not be renewed in time"
             self._audience.lost(holding.owner, holding.token, ids, why)
-        for estate in list(self._estates):
-            if estate.is_settled or estate.is_over:
-                self._estates.remove(estate)
-                self._tell(estate)
+        for release in list(self._releases):
+            if release.is_settled or release.is_over:
+                self._releases.remove(release)
+                self._tell(release)
 
     def _renew_due(self) -> None:
-        due, failure = self._ledger.due(), None
+        due, failure = self._leases.due(), None
         for holding in due:
             try:
                 self._renew(holding)
@@ -167,21 +165,21 @@ class Keeper(Generic[Held]):
                 if db.is_connection_lost(error, connections[self._database]):
                     break
         if failure is not None:
-            self._retry_at = clock.now() + self._patience.failed(failure)
+            self._retry_at = clock.now() + self._outage.failed(failure)
         elif due:
-            self._patience.worked()
+            self._outage.worked()
 
     def _aside(self, action: Callable[[], None]) -> None:
         """Do what no lease depends on, and which says itself when it is due again."""
         try:
             action()
         except Exception as error:
-            self._aside_patience.failed(error)
+            self._aside_outage.failed(error)
         else:
-            self._aside_patience.worked()
+            self._aside_outage.worked()
 
     def _look_for_cancels(self) -> None:
-        owners = self._ledger.held()
+        owners = self._leases.held()
         if not owners or clock.now() < self._cancels_at:
             return
         self._cancels_at = clock.now() + _CANCELS_EVERY
@@ -189,40 +187,40 @@ class Keeper(Generic[Held]):
         for token, ids in jobs.cancel_requested(list(owners)).items():
             self._audience.cancelled(owners[token], token, ids)
 
-    def _settle(self, estate: Estate[Held]) -> None:
-        if estate.due_at <= clock.now() and not estate.is_settled:
+    def _settle(self, release: PendingRelease[Held]) -> None:
+        if release.due_at <= clock.now() and not release.is_settled:
             try:
-                estate.give_back(self._database)
+                release.give_back(self._database)
             except Exception as error:
-                estate.due_at = clock.now() + self._estate_patience.failed(error)
+                release.due_at = clock.now() + self._release_outage.failed(error)
             else:
-                self._estate_patience.worked()
+                self._release_outage.worked()
 
     def _renew(self, holding: Holding[Held]) -> None:
         sent_at = clock.now()
-        known = self._ledger.ids(holding)
+        known = self._leases.ids(holding)
         renewed, _, busy = Job.objects.using(self._database).renew(holding.token)
-        self._ledger.renewed(holding, renewed, busy, sent_at)
+        self._leases.renewed(holding, renewed, busy, sent_at)
         if renewed:
             self._audience.renewed(holding.owner, holding.token, renewed, sent_at)
-        gone = self._ledger.take_lost(holding, known - renewed - busy)
+        gone = self._leases.take_lost(holding, known - renewed - busy)
         if gone:
             why = "the row says that it is no longer this worker's"
             self._audience.lost(holding.owner, holding.token, gone, why)
 
-    def _tell(self, estate: Estate[Held]) -> None:
-        if estate.ids:
+    def _tell(self, release: PendingRelease[Held]) -> None:
+        if release.ids:
             logger.warning(
                 "Given back, to be run again: jobs %s (%s).",
-                ", ".join(map(str, sorted(estate.ids))),
-                estate.why,
-                extra={"job_ids": sorted(estate.ids), "death": estate.death},
+                ", ".join(map(str, sorted(release.ids))),
+                release.why,
+                extra={"job_ids": sorted(release.ids), "death": release.death},
             )
-        if not estate.is_settled:
+        if not release.is_settled:
             logger.error(
                 "The jobs of a process that is gone could not be given back; another "
                 "worker runs them when their leases end."
             )
-        for word in estate.words:
-            self._audience.settled(estate.owner, word)
-        self._audience.given_back(estate.owner, estate.ids)
+        for word in release.words:
+            self._audience.settled(release.owner, word)
+        self._audience.given_back(release.owner, release.ids)

@@ -30,7 +30,7 @@ class Leases(Protocol):
         """Tell that this call is over, before anything is done with what it yielded."""
 
     def finished(self, token: UUID, job_id: int, word: str) -> None:
-        """Tell that a job is held no more, and what became of the run: see `told`."""
+        """Tell that a job is held no more, and what became of the run: see `log`."""
 
     def idle(self) -> None:
         """Tell that nothing runs here and that the last claim found nothing due."""

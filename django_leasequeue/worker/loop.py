@@ -8,8 +8,8 @@ until the shutdown timeout, or until it is told to go at once.
 from django_leasequeue import clock
 from django_leasequeue.conf import conf
 from django_leasequeue.worker.claimer import Claimer
-from django_leasequeue.worker.crew import Crew
-from django_leasequeue.worker.idle import close_idle
+from django_leasequeue.worker.connections import close_idle
+from django_leasequeue.worker.executor import Executor
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.options import WorkerOptions
@@ -42,7 +42,7 @@ class Loop:
         self._stop, self._wakeup, self._pace = stop, wakeup, Pace()
         self._left = options.max_jobs
         self._claimer = Claimer(options, worker, leases, wakeup)
-        self._crew = Crew(options, leases, running, stop, wakeup.wake)
+        self._executor = Executor(options, leases, running, stop, wakeup.wake)
 
     def run(self) -> int:
         """Work; return how many jobs still ran when it ended and were let go."""
@@ -52,9 +52,9 @@ class Loop:
             self._tell_end()
             self._claimer.close()
             self._wait()
-            left = self._crew.abandon(give_back=not self._leases.gives_back)
+            left = self._executor.abandon(give_back=not self._leases.gives_back)
             at_once = self._stop.level is Level.AT_ONCE
-            self._crew.close(_FLUSH_AT_ONCE if at_once else _FLUSH, left)
+            self._executor.close(_FLUSH_AT_ONCE if at_once else _FLUSH, left)
         finally:
             close_idle()
         if left:
@@ -68,7 +68,7 @@ class Loop:
 
     def _turn(self) -> None:
         self._running.lose_overdue()
-        limit = self._crew.free
+        limit = self._executor.free
         if self._left is not None:
             limit = min(limit, self._left)
         if limit < 1:
@@ -80,7 +80,7 @@ class Loop:
         if claim is None:
             return
         for job in claim.jobs:
-            self._crew.start(job)
+            self._executor.start(job)
         if claim.jobs:
             self._pace.found()
             if self._left is not None:

@@ -13,7 +13,8 @@ from django_leasequeue.fields import UTCDateTimeField
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Failed, Outcome, RetryLater
 from django_leasequeue.transitions.settle import Verdict
-from django_leasequeue.worker import endings, told
+from django_leasequeue.worker import endings
+from django_leasequeue.worker.log import log_outcome
 from django_leasequeue.worker.timed import TimedRun
 
 _COLUMNS = (
@@ -49,7 +50,7 @@ class Overdue:
         outcome = self._outcome(job)
         [settled] = Job.objects.using(database).settle([(job, outcome)])
         if settled.verdict is Verdict.WRITTEN:
-            told.log_outcome(job, outcome, self.seconds)
+            log_outcome(job, outcome, self.seconds)
         return settled.verdict, outcome
 
     def _outcome(self, job: Claimed) -> Outcome:

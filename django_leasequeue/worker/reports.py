@@ -5,12 +5,12 @@ from uuid import UUID
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker.endings import wait_after_timeout
-from django_leasequeue.worker.ledger import terms_of
+from django_leasequeue.worker.lease_table import terms_of
 from django_leasequeue.worker.pipes import Sender, in_chunks, in_lines
 
 # Seconds to wait for room in the pipe. It is full only if the supervisor does not read, so
 # that it doesn't renew either.
-_PATIENCE = 1.0
+_SEND_WAIT = 1.0
 
 
 class Reports:
@@ -23,7 +23,7 @@ class Reports:
 
     def announce(self, token: UUID) -> bool:
         """Tell a token; False if the supervisor does not hear it now."""
-        return self._sender.send({"do": "announce", "token": token.hex}, _PATIENCE)
+        return self._sender.send({"do": "announce", "token": token.hex}, _SEND_WAIT)
 
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """Tell what a claim returned."""
@@ -46,7 +46,7 @@ class Reports:
             "deadline": deadline,
             "wait": None if wait is None else wait.total_seconds(),
         }
-        self._sender.send(message, _PATIENCE)
+        self._sender.send(message, _SEND_WAIT)
 
     def ended(self, job: Claimed) -> None:
         """Tell that this call is over."""
@@ -75,7 +75,7 @@ class Reports:
 
     def leaving(self) -> None:
         """Tell that this child ends as it was told to, whatever it leaves behind."""
-        self._sender.send({"do": "leaving"}, _PATIENCE)
+        self._sender.send({"do": "leaving"}, _SEND_WAIT)
 
     @property
     def gives_back(self) -> bool:

@@ -23,7 +23,7 @@ _LARGEST_GROUP = 500
 
 
 class Settler:
-    """Stores outcomes. `settled(run, word)` is called for each that has left; see `told`."""
+    """Stores outcomes. `settled(run, word)` is called for each that has left; see `log`."""
 
     def __init__(self, database: str, settled: Callable[[Run, str], None]) -> None:
         self._inbox: SimpleQueue[Entry | None] = SimpleQueue()

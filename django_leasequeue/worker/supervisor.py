@@ -1,7 +1,7 @@
 """The supervisor: starts the children, renews their leases, and survives them.
 
 It runs no task, so nothing that a task does keeps it from renewing. A child that dies is
-noticed at once: its jobs are given back, and another child takes its seat. Everything
+noticed at once: its jobs are given back, and another child takes its slot. Everything
 that happens (a report, a death, a signal, news from the keeper) wakes one loop in one
 thread; only the keeper uses the database.
 
@@ -18,19 +18,18 @@ from queue import SimpleQueue
 from uuid import UUID
 
 from django_leasequeue import clock
-from django_leasequeue.worker.bell import Bell
+from django_leasequeue.worker.children import ChildProcess, ChildSlot, shares
 from django_leasequeue.worker.handlers import handled, stopper
+from django_leasequeue.worker.heartbeat import Heartbeat
 from django_leasequeue.worker.keeper import Keeper
-from django_leasequeue.worker.ledger import Ledger, shortest_lease
+from django_leasequeue.worker.lease_table import LeaseTable, shortest_lease
 from django_leasequeue.worker.log import logger
-from django_leasequeue.worker.offspring import Offspring
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import in_chunks
-from django_leasequeue.worker.presence import Presence
-from django_leasequeue.worker.reception import Reception
-from django_leasequeue.worker.seat import Seat, shares
+from django_leasequeue.worker.progress import Progress
+from django_leasequeue.worker.report_handler import ReportHandler
 from django_leasequeue.worker.stop import Level, Stop
-from django_leasequeue.worker.tally import Tally
+from django_leasequeue.worker.wakeup import SelfPipe
 
 # Seconds that a child has to end after the shutdown timeout, and when told to leave at
 # once. Then it is killed: with the default timeout before Kubernetes, which allows 30 s in
@@ -42,16 +41,16 @@ _GIVING_BACK = 5.0
 # Seconds of the longest wait: poll() takes no more than 24 days.
 _LONGEST_PAUSE = 3600.0
 # A drain can't wait for children that never start: so many in a row end it.
-_STILLBORN = 5
+_FAILED_STARTS = 5
 
 
 class Supervisor:
     """A worker of several processes. From another thread, `stop.request()` ends it."""
 
-    def __init__(self, options: WorkerOptions, tally: Tally) -> None:
+    def __init__(self, options: WorkerOptions, progress: Progress) -> None:
         self._options = options
-        self._bell = Bell()
-        self.stop = Stop(self._bell.ring)
+        self._wakeup = SelfPipe()
+        self.stop = Stop(self._wakeup.wake)
         # Whether a drain was given up.
         self.gave_up = False
         self._stopping = Level.NO
@@ -59,21 +58,21 @@ class Supervisor:
         # What other threads want done in this one.
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         parts = shares(options.max_jobs, options.processes)
-        self._seats = [Seat(number, share) for number, share in enumerate(parts, 1)]
-        ledger: Ledger[Offspring] = Ledger(shortest_lease(options.selection))
-        self._presence = Presence(options)
-        self._keeper: Keeper[Offspring] = Keeper(
-            options.database, ledger, self, self._presence
+        self._slots = [ChildSlot(n, share) for n, share in enumerate(parts, 1)]
+        leases: LeaseTable[ChildProcess] = LeaseTable(shortest_lease(options.selection))
+        self._heartbeat = Heartbeat(options)
+        self._keeper: Keeper[ChildProcess] = Keeper(
+            options.database, leases, self, self._heartbeat
         )
-        self._reception = Reception(
-            self._keeper, ledger, tally, self._presence, self._reload
+        self._reports = ReportHandler(
+            self._keeper, leases, progress, self._heartbeat, self._reload
         )
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
         """Work until stopped or done."""
-        logger.info("The worker starts, with %s children.", len(self._seats))
-        self._selector.register(self._bell.descriptor, selectors.EVENT_READ)
+        logger.info("The worker starts, with %s children.", len(self._slots))
+        self._selector.register(self._wakeup.descriptor, selectors.EVENT_READ)
         with handled(stopper(self.stop)):
             self._keeper.start()
             try:
@@ -89,62 +88,62 @@ class Supervisor:
 
     def _is_going(self) -> bool:
         return (
-            not all(seat.is_done for seat in self._seats)
+            not all(slot.is_done for slot in self._slots)
             and clock.now() < self._leave_at
         )
 
     def _start_due(self) -> None:
         if self.stop.asked:
             return
-        for seat in self._seats:
-            if seat.start_at is not None and seat.start_at <= clock.now():
-                self._start(seat)
+        for slot in self._slots:
+            if slot.start_at is not None and slot.start_at <= clock.now():
+                self._start(slot)
 
-    def _start(self, seat: Seat) -> None:
-        options = replace(self._options, max_jobs=seat.share)
+    def _start(self, slot: ChildSlot) -> None:
+        options = replace(self._options, max_jobs=slot.share)
         try:
-            child = Offspring(seat.number, options, self._ended)
+            child = ChildProcess(slot.number, options, self._ended)
         except (OSError, RuntimeError) as error:
-            seat.start_at = clock.now() + seat.failed()
-            logger.error("Child %s can't be started now: %s", seat.number, error)
+            slot.start_at = clock.now() + slot.failed()
+            logger.error("Child %s can't be started now: %s", slot.number, error)
             return
-        seat.child, seat.start_at = child, None
-        data = seat, child
+        slot.child, slot.start_at = child, None
+        data = slot, child
         self._selector.register(child.descriptor, selectors.EVENT_READ, data)
 
     def _listen(self) -> None:
         """Wait for whatever comes next, and take it."""
         times = [
             self._leave_at,
-            *(s.start_at for s in self._seats if s.start_at is not None),
+            *(s.start_at for s in self._slots if s.start_at is not None),
         ]
         times += [child.dies_at for _, child in self._children()]
         pause = max(min(times) - clock.now(), 0)
         events = self._selector.select(min(pause, _LONGEST_PAUSE))
         for key, _ in events:
             if key.data is None:
-                self._bell.clear()
+                self._wakeup.clear()
                 continue
-            self._reception.hear(*key.data)
+            self._reports.handle(*key.data)
             if key.data[1].said_all:
                 self._selector.unregister(key.fd)
         while not self._inbox.empty():
             self._inbox.get()()
 
-    def _children(self) -> list[tuple[Seat, Offspring]]:
-        return [(seat, seat.child) for seat in self._seats if seat.child is not None]
+    def _children(self) -> list[tuple[ChildSlot, ChildProcess]]:
+        return [(slot, slot.child) for slot in self._slots if slot.child is not None]
 
     def _look_at_drain(self) -> None:
         if not self._options.drain or self.stop.asked or not self._all_idle():
             return
         # One that has claimed since then has told so before: it is in its pipe by now.
-        for seat, child in self._children():
-            self._reception.hear(seat, child)
+        for slot, child in self._children():
+            self._reports.handle(slot, child)
         if self._all_idle():
             self.stop.request(Level.GRACEFUL, "nothing is due")
 
     def _all_idle(self) -> bool:
-        return all(seat.is_idle for seat in self._seats)
+        return all(slot.is_idle for slot in self._slots)
 
     def _look_at_stop(self) -> None:
         if self.stop.level is self._stopping:
@@ -162,19 +161,18 @@ class Supervisor:
                 {"do": "leave"} if at_once else {"do": "stop", "why": self.stop.why}
             )
             child.kill_at = min(kill_at, child.kill_at or kill_at)
-        for seat in self._seats:
-            if seat.start_at is not None:
-                seat.start_at, seat.is_done = None, True
+        for slot in self._slots:
+            if slot.start_at is not None:
+                slot.start_at, slot.is_done = None, True
 
     def _kill_overdue(self) -> None:
-        for seat, child in self._children():
+        for slot, child in self._children():
             if child.dies_at > clock.now():
                 continue
             # What it said last may be that the run has ended.
-            self._reception.hear(seat, child)
+            self._reports.handle(slot, child)
             if child.dies_at <= clock.now():
                 child.kill()
-                _log_kill(child)
 
     def _reload(self, path: str) -> None:
         for _, child in self._children():
@@ -184,17 +182,17 @@ class Supervisor:
                 child.kill_at = clock.now() + self._options.shutdown_timeout + _GRACE
                 child.tell({"do": "stop", "why": "the code has changed"})
 
-    def _ended(self, child: Offspring) -> None:
-        self._do(partial(self._bury, child))
+    def _ended(self, child: ChildProcess) -> None:
+        self._do(partial(self._reap, child))
 
-    def _bury(self, child: Offspring) -> None:
-        seat = next(seat for seat in self._seats if seat.child is child)
-        self._reception.hear(seat, child)
+    def _reap(self, child: ChildProcess) -> None:
+        slot = next(slot for slot in self._slots if slot.child is child)
+        self._reports.handle(slot, child)
         if child.descriptor in self._selector.get_map():
             self._selector.unregister(child.descriptor)
-        seat.child, pause, death = None, 0.0, child.death
+        slot.child, pause, death = None, 0.0, child.death
         if death is not None:
-            pause = seat.lost(child)
+            pause = slot.lost(child)
             logger.error(
                 "Child %s was lost: %s. Its jobs are given back%s.",
                 child.number,
@@ -204,79 +202,69 @@ class Supervisor:
             )
         child.close()
         if child.name is not None:
-            self._presence.leave(child.name)
+            self._heartbeat.leave(child.name)
         # What jobs that timed out leave of the share is known once they are settled.
-        is_open = seat.share is not None and (child.overdue or seat.share == 0)
+        is_open = slot.share is not None and (child.overdue or slot.share == 0)
         if self._options.drain or self.stop.asked or is_open:
-            # What follows waits for the jobs to be given back: see _vacated.
-            seat.pause = pause
+            # What follows waits for the jobs to be given back: see _slot_vacated.
+            slot.pause = pause
         else:
-            # One locked row must not keep the seat empty until its lease ends.
-            seat.start_at = clock.now() + pause
+            # One locked row must not keep the slot empty until its lease ends.
+            slot.start_at = clock.now() + pause
         self._keeper.give_back(child, death, child.overdue)
-        if self._options.drain and seat.stillborn >= _STILLBORN and not self.stop.asked:
+        dying = slot.failed_starts >= _FAILED_STARTS
+        if self._options.drain and dying and not self.stop.asked:
             self.gave_up = True
             self.stop.request(Level.GRACEFUL, "its children die before they can work")
 
-    def _vacated(self, seat: Seat) -> None:
-        if seat.child is not None or seat.start_at is not None:
+    def _slot_vacated(self, slot: ChildSlot) -> None:
+        if slot.child is not None or slot.start_at is not None:
             return  # it was taken again meanwhile
         # A drain comes here to go on, since it must see the jobs given back as due.
-        if self.stop.asked or seat.share == 0:
-            seat.is_done = True
+        if self.stop.asked or slot.share == 0:
+            slot.is_done = True
         else:
-            seat.start_at = clock.now() + seat.pause
+            slot.start_at = clock.now() + slot.pause
 
     def _end(self) -> None:
         self._keeper.close(_GIVING_BACK)
-        for seat, child in self._children():
+        for slot, child in self._children():
             # The end of its pipe tells a child that is still there to stop.
             child.close()
-            seat.child = None
+            slot.child = None
         self._selector.close()
-        self._bell.close()
+        self._wakeup.close()
 
     def _do(self, action: Callable[[], None]) -> None:
         self._inbox.put(action)
-        self._bell.ring()
+        self._wakeup.wake()
 
     # What the keeper tells, in its own thread.
 
-    def renewed(self, owner: Offspring, token: UUID, ids: set[int], at: float) -> None:
+    def renewed(
+        self, owner: ChildProcess, token: UUID, ids: set[int], at: float
+    ) -> None:
         """See keeper.Audience."""
         for some in in_chunks(sorted(ids)):
             owner.tell({"do": "renewed", "token": token.hex, "ids": some, "at": at})
 
-    def lost(self, owner: Offspring, token: UUID, ids: set[int], why: str) -> None:
+    def lost(self, owner: ChildProcess, token: UUID, ids: set[int], why: str) -> None:
         """See keeper.Audience."""
         for some in in_chunks(sorted(ids)):
             owner.tell({"do": "lost", "token": token.hex, "ids": some, "why": why})
 
-    def cancelled(self, owner: Offspring, token: UUID, ids: set[int]) -> None:
+    def cancelled(self, owner: ChildProcess, token: UUID, ids: set[int]) -> None:
         """See keeper.Audience."""
         for some in in_chunks(sorted(ids)):
             owner.tell({"do": "cancel", "token": token.hex, "ids": some})
 
-    def settled(self, owner: Offspring, word: str) -> None:
+    def settled(self, owner: ChildProcess, word: str) -> None:
         """See keeper.Audience."""
-        self._do(partial(self._reception.count, self._seat_of(owner), word))
+        self._do(partial(self._reports.count, self._slot_of(owner), word))
 
-    def given_back(self, owner: Offspring, ids: set[int]) -> None:
+    def given_back(self, owner: ChildProcess, ids: set[int]) -> None:
         """See keeper.Audience."""
-        self._do(partial(self._vacated, self._seat_of(owner)))
+        self._do(partial(self._slot_vacated, self._slot_of(owner)))
 
-    def _seat_of(self, child: Offspring) -> Seat:
-        return next(seat for seat in self._seats if seat.number == child.number)
-
-
-def _log_kill(child: Offspring) -> None:
-    jobs = [overdue.run.job_id for overdue in child.overdue]
-    why = "did not leave in time"
-    if jobs:
-        why = f"runs jobs that did not stop at their timeout ({jobs})"
-    logger.warning(
-        "Child %s %s and is killed.",
-        child.number,
-        why,
-        extra={"child_pid": child.pid, "job_ids": jobs},
-    )
+    def _slot_of(self, child: ChildProcess) -> ChildSlot:
+        return next(slot for slot in self._slots if slot.number == child.number)

@@ -1,5 +1,7 @@
 """What a thread sleeps on until there may be something to do."""
 
+import contextlib
+import os
 import random
 from queue import Empty, SimpleQueue
 
@@ -32,6 +34,39 @@ class Wakeup:
         while not self._calls.empty():
             self._calls.get()
         return True
+
+
+class SelfPipe:
+    """Wakes a process that waits for pipes, by a pipe to itself.
+
+    `wake()` may be called from any thread and from a signal handler.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor, self._writing = os.pipe()
+        for end in (self.descriptor, self._writing):
+            os.set_blocking(end, False)
+        self._closed = False
+
+    def wake(self) -> None:
+        """Make the descriptor readable."""
+        if self._closed:
+            return  # nobody is left to wake
+        # A full pipe is readable already.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._writing, b"!")
+
+    def clear(self) -> None:
+        """Take back all calls so far."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self.descriptor, 4096):
+                pass
+
+    def close(self) -> None:
+        """Close both ends."""
+        self._closed = True
+        os.close(self._writing)
+        os.close(self.descriptor)
 
 
 class Pace:

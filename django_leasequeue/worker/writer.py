@@ -1,18 +1,17 @@
 """Writing a group of outcomes, and what to do with those that were not written."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import DataError, Error, IntegrityError, connections
 
 from django_leasequeue import clock, db
 from django_leasequeue.models import Job
-from django_leasequeue.outcomes import Outcome
+from django_leasequeue.outcomes import Failed, Outcome, RetryLater, Succeeded
 from django_leasequeue.transitions.settle import Settled, Verdict
-from django_leasequeue.worker import told
-from django_leasequeue.worker.conclude import conclude
-from django_leasequeue.worker.patience import Patience
-from django_leasequeue.worker.plain import plain
+from django_leasequeue.worker import events
+from django_leasequeue.worker.log import log_refused
+from django_leasequeue.worker.outage import Outage
 from django_leasequeue.worker.running import Run
 
 _FIRST_BUSY_PAUSE = 0.02
@@ -20,6 +19,9 @@ _LONGEST_BUSY_PAUSE = 1.0
 # Failures in a row after which an outcome itself is suspected, though the error says
 # nothing of the kind: MySQL closes the connection on a packet that it finds too large.
 _SUSPICIOUS = 3
+_NOT_STORED = (
+    "The details of this error could not be stored; the worker's log says why."
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +50,7 @@ class Writer:
         settled: Callable[[Run, str], None],
     ) -> None:
         self._database, self._later, self._settled = database, later, settled
-        self._patience = Patience("store the outcomes of jobs", database)
+        self._outage = Outage("store the outcomes of jobs", database)
 
     def write(self, entries: list[Entry]) -> None:
         """Write a group. Raises nothing that concerns the database or an outcome."""
@@ -58,7 +60,7 @@ class Writer:
         except Exception as error:
             self._failed(entries, error)
             return
-        self._patience.worked()
+        self._outage.worked()
         for entry, result in zip(entries, results, strict=True):
             self._judge(entry, result)
 
@@ -68,11 +70,11 @@ class Writer:
             entry.found_busy += 1
             self._postpone([entry], min(pause, _LONGEST_BUSY_PAUSE))
         else:
-            self._settled(entry.run, conclude(entry.run, entry.outcome, result))
+            self._settled(entry.run, events.run_ended(entry.run, entry.outcome, result))
 
     def _failed(self, entries: list[Entry], error: Exception) -> None:
         if self._passes(entries, error):
-            self._postpone(entries, self._patience.failed(error))
+            self._postpone(entries, self._outage.failed(error))
         elif len(entries) > 1:
             # One of them is at fault, and the others must not suffer.
             for entry in entries:
@@ -110,7 +112,7 @@ class Writer:
 
     def _refused(self, entry: Entry, error: Exception) -> None:
         """Try the plainest form; what fails in that too is not the outcome's fault."""
-        plainer = plain(entry.outcome)
+        plainer = without_details(entry.outcome)
         if plainer is not None:
             jobs = Job.objects.using(self._database)
             try:
@@ -118,15 +120,30 @@ class Writer:
             except Exception as still:
                 error = still
             else:
-                self._patience.worked()
+                self._outage.worked()
                 if result.verdict is Verdict.WRITTEN:
-                    told.log_refused(entry.run, entry.outcome, error)
+                    log_refused(entry.run.job, entry.outcome, error)
                     entry.outcome = plainer
                 self._judge(entry, result)
                 return
-        self._postpone([entry], self._patience.failed(error))
+        self._postpone([entry], self._outage.failed(error))
 
     def _postpone(self, entries: list[Entry], pause: float) -> None:
         for entry in entries:
             entry.not_before = clock.now() + pause
         self._later(entries)
+
+
+def without_details(outcome: Outcome) -> Outcome | None:
+    """Return the outcome without result or error texts; None if it is as plain already."""
+    match outcome:
+        case Succeeded(result) if result is not None:
+            return Succeeded()
+        case Failed(error) | RetryLater(error=error) if (
+            error.get("message") != _NOT_STORED
+        ):
+            return replace(
+                outcome, error=error | {"message": _NOT_STORED, "traceback": ""}
+            )
+        case _:
+            return None

@@ -10,7 +10,7 @@ from django.db import connection
 from django_leasequeue.models import Job
 from django_leasequeue.selection import Selection
 from django_leasequeue.states import Status
-from django_leasequeue.worker.names import worker_name
+from django_leasequeue.worker.heartbeat import worker_name
 from tests import worker_tasks
 from tests.helpers import eventually, run_together
 from tests.workers import SETTINGS, gate, statuses, with_worker_tasks

@@ -8,9 +8,9 @@ import pytest
 
 from django_leasequeue.states import Status
 from django_leasequeue.worker import timed
+from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.stop import Level
 from django_leasequeue.worker.supervisor import Supervisor
-from django_leasequeue.worker.tally import Tally
 from tests import overrunning, tasks, worker_tasks
 from tests.helpers import eventually, in_thread, worker_environment
 from tests.overrunning import SETTINGS
@@ -46,8 +46,8 @@ def supervise(monkeypatch):
 
     class Supervised:
         def __init__(self, **given):
-            self.tally = Tally()
-            self.worker = Supervisor(options(**given), self.tally)
+            self.progress = Progress()
+            self.worker = Supervisor(options(**given), self.progress)
 
     @contextlib.contextmanager
     def run(**given):
@@ -113,7 +113,7 @@ def test_case_092_what_goes_on_is_killed_and_its_slot_is_free_again(
         assert int(announcement.wait()) != child
         announcement.release()
         assert_done(after)
-        eventually(lambda: supervised.tally.counts == {"failed": 1, "succeeded": 1})
+        eventually(lambda: supervised.progress.counts == {"failed": 1, "succeeded": 1})
     assert row(job)["claims"] == 1
 
 
@@ -124,7 +124,9 @@ def test_attempts_that_are_killed_are_retried_while_some_are_left(
     with supervise(threads=1) as supervised:
         assert pid_of(announcement.wait()) != pid_of(announcement.wait())
         assert_timed_out(job, attempts=2)
-        eventually(lambda: supervised.tally.counts == {"to be retried": 1, "failed": 1})
+        eventually(
+            lambda: supervised.progress.counts == {"to be retried": 1, "failed": 1}
+        )
 
 
 def test_on_timeout_fail_leaves_no_attempt(supervise, announcement):
@@ -189,5 +191,5 @@ def test_max_jobs_counts_a_job_that_was_killed(supervise, announcement):
     with supervise(threads=1, max_jobs=1) as supervised:
         later = tasks.add.dispatch(1, 1).job
         supervised.thread.result()
-    assert supervised.tally.counts == {"failed": 1}
+    assert supervised.progress.counts == {"failed": 1}
     assert row(later)["status"] == Status.PENDING

@@ -406,7 +406,7 @@ def test_002_a_deadlock_is_not_the_jobs(error):
 @pytest.mark.django_db(transaction=True)
 def test_002_trouble_that_stays_is_raised(monkeypatch):
     """Reruns are bounded: then the error is the caller's, and the jobs wait as before."""
-    monkeypatch.setattr(claims, "PATIENCE", 0.5)
+    monkeypatch.setattr(claims, "RERUN_FOR", 0.5)
     job = JobFactory()
     before = row(job)
     always = failing(deadlock(), times=10**6, match="UPDATE")

@@ -59,8 +59,8 @@ def finish(job):
 
 
 @contextmanager
-def patience(seconds):
-    with mock.patch.object(passes, "PATIENCE", seconds):
+def time_limit(seconds):
+    with mock.patch.object(passes, "TIME_LIMIT", seconds):
         yield
 
 
@@ -238,12 +238,12 @@ def test_passing_trouble_outside_is_run_again(trouble, way, dispatch):
 @troubles
 @ways
 def test_passing_trouble_outside_that_stays(trouble, way, dispatch):
-    """After the patience of a dispatch: an error that says what happened, nothing stored."""
+    """After the time limit of a dispatch: an error that says what happened, nothing stored."""
     dedup, statement = prepare(way)
     before = table()
     always = failing(error_of(trouble), times=10**6, match=statement)
     with (
-        patience(0.3),
+        time_limit(0.3),
         always as refused,
         pytest.raises(DispatchConflict, match="others were in the way") as caught,
     ):
@@ -342,7 +342,7 @@ def test_the_wait_for_a_rival_is_bounded(dispatch, inside, kind):
     wanted = Dedup("k", replace=kind == "pending")
     # On MySQL and MariaDB the session's own bound, in whole seconds, ends each wait.
     session = {} if DATABASE == "postgres" else {"innodb_lock_wait_timeout": 1}
-    with caller() as rival, caller(**session) as other, patience(0.5):
+    with caller() as rival, caller(**session) as other, time_limit(0.5):
         rival.begin()
         rival.do(one, wanted)
         if inside:
@@ -364,7 +364,7 @@ def test_the_wait_for_a_rival_is_bounded(dispatch, inside, kind):
 @pytest.mark.parametrize("inside", [False, True], ids=["outside", "inside"])
 def test_the_wait_for_the_file_is_bounded(dispatch, inside):
     """A writer that does not commit: DispatchConflict outside, SQLite's own error inside."""
-    with caller() as rival, caller() as other, patience(0.5):
+    with caller() as rival, caller() as other, time_limit(0.5):
         rival.begin()
         rival.do(one, "j")
         other.do(lambda: connection.cursor().execute("PRAGMA busy_timeout = 50"))

@@ -8,9 +8,9 @@ from django.db import OperationalError, transaction
 from django_leasequeue import clock
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
-from django_leasequeue.worker import estate, ledger
+from django_leasequeue.worker import lease_table, releasing
 from django_leasequeue.worker.keeper import Keeper
-from django_leasequeue.worker.ledger import Ledger
+from django_leasequeue.worker.lease_table import LeaseTable
 from tests.factories import JobFactory
 from tests.helpers import eventually, in_thread, paused
 from tests.road import row
@@ -42,24 +42,24 @@ class Audience:
 
 
 class Kept:
-    """A running keeper that renews every 0.3 s, with its ledger and audience."""
+    """A running keeper that renews every 0.3 s, with its leases and audience."""
 
     def __init__(self):
-        self.audience, self.ledger = Audience(), Ledger(300)
-        self.keeper = Keeper("default", self.ledger, self.audience)
+        self.audience, self.leases = Audience(), LeaseTable(300)
+        self.keeper = Keeper("default", self.leases, self.audience)
         self.keeper.start()
 
     def hold(self, *jobs, owner="child", lease=300, buffer=30):
         token = jobs[0].processing_token
         self.keeper.announce(token, owner)
-        self.ledger.claimed(
+        self.leases.claimed(
             token, [(job.id, lease, buffer, clock.now()) for job in jobs]
         )
 
 
 @pytest.fixture
 def kept(monkeypatch):
-    monkeypatch.setattr(ledger, "_PART", 1000)
+    monkeypatch.setattr(lease_table, "_PART", 1000)
     kept = Kept()
     yield kept
     kept.keeper.close(60)
@@ -300,7 +300,9 @@ def test_close_waits_no_longer_than_it_may(failures):
 def test_a_claim_of_which_nothing_is_known_is_looked_for_for_a_while(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(clock, "now", lambda: now[0])
-    unknown = estate.Estate("child", [ledger.Holding("token", "child", 0.0)], None)
+    unknown = releasing.PendingRelease(
+        "child", [lease_table.Holding("token", "child", 0.0)], None
+    )
     assert not unknown.is_over
     now[0] = 1061
     assert unknown.is_over

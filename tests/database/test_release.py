@@ -190,7 +190,7 @@ def test_passing_trouble_is_rerun():
 @pytest.mark.django_db(transaction=True)
 def test_trouble_that_stays_is_raised(monkeypatch):
     """Bounded: if it never comes through, the lease ends by itself."""
-    monkeypatch.setattr(releases, "PATIENCE", 0.3)
+    monkeypatch.setattr(releases, "RERUN_FOR", 0.3)
     [job] = held()
     before = row(job)
     always = failing(deadlock(), times=10**6, match="processing_until")

@@ -153,7 +153,7 @@ def test_passing_trouble_is_rerun():
 @pytest.mark.django_db(transaction=True)
 def test_trouble_that_stays_is_raised(monkeypatch):
     """The keeper hears of it in good time and keeps its own count of the lease."""
-    monkeypatch.setattr(renewals, "PATIENCE", 0.3)
+    monkeypatch.setattr(renewals, "RERUN_FOR", 0.3)
     JobFactory()
     [held] = claim()
     before = row(held)

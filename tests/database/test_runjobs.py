@@ -21,8 +21,8 @@ from django_leasequeue.models import Job
 from django_leasequeue.states import Status
 from django_leasequeue.worker import readiness
 from django_leasequeue.worker.inprocess import InProcess
+from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.stop import Level
-from django_leasequeue.worker.tally import Tally
 from tests import tasks, worker_tasks
 from tests.factories import JobFactory
 from tests.helpers import eventually, in_thread, worker_environment
@@ -324,7 +324,7 @@ def test_in_process_a_failure_is_a_command_error(drain_here):
 
 def test_150_in_a_thread_it_runs_until_it_is_stopped(settings):
     handlers = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
-    workers = [InProcess(options(), Tally()) for _ in range(2)]
+    workers = [InProcess(options(), Progress()) for _ in range(2)]
     with in_thread(workers[0].run) as first, in_thread(workers[1].run) as second:
         jobs = [tasks.add.dispatch(n, 1).job for n in range(10)]
         eventually(lambda: statuses()[Status.SUCCEEDED] == 10)
@@ -338,15 +338,15 @@ def test_150_in_a_thread_it_runs_until_it_is_stopped(settings):
 def test_in_process_a_lost_lease_is_told_to_the_task(announcement, settings):
     settings.LEASEQUEUE = {**SETTINGS, "LEASE": 3, "SAFETY_BUFFER": 0.5}
     job = worker_tasks.wait_until_lost.dispatch(announcement.path).job
-    tally = Tally()
-    worker = InProcess(options(), tally)
+    progress = Progress()
+    worker = InProcess(options(), progress)
     with in_thread(worker.run) as running:
         assert announcement.wait() == f"{os.getpid()} started"
         Job.objects.filter(pk=job.pk).update(
             processing_token=uuid.uuid4(), processing_until=DatabaseNow(3600)
         )
         assert announcement.wait() == "lost"
-        eventually(lambda: tally.counts["lost"])
+        eventually(lambda: progress.counts["lost"])
         worker.stop.request(Level.GRACEFUL, "the test is done")
         assert running.result() == 0
     assert row(job)["attempts"] == 0

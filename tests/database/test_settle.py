@@ -451,7 +451,7 @@ def test_004_the_closing_write_deadlocks(error):
 @pytest.mark.django_db(transaction=True)
 def test_004_trouble_that_stays_is_raised(monkeypatch):
     """The settler hears of it and keeps the outcome; the row still is the worker's."""
-    monkeypatch.setattr(settling, "PATIENCE", 0.3)
+    monkeypatch.setattr(settling, "RERUN_FOR", 0.3)
     job = held()
     before = row(job)
     always = failing(deadlock(), times=10**6, match="finished_at")

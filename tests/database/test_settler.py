@@ -18,7 +18,7 @@ from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Failed, Released, RetryLater, Snoozed, Succeeded
 from django_leasequeue.signals import job_settled
 from django_leasequeue.states import Status
-from django_leasequeue.worker import patience
+from django_leasequeue.worker import outage as outages
 from django_leasequeue.worker.running import Run
 from django_leasequeue.worker.settler import Settler
 from tests.claims import context_of
@@ -194,7 +194,7 @@ def test_an_error_that_can_not_be_stored_is_stored_by_its_kind(settling, run, re
 def test_a_database_that_takes_nothing_does_not_cost_the_outcome(
     settling, run, refuse, monkeypatch, error
 ):
-    monkeypatch.setattr(patience, "_LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(outages, "_LONGEST_PAUSE", 0.1)
     asked = refuse(error, times(12))
     settling.put(run, Succeeded("1"))
     assert settling.word(run) == "succeeded"

@@ -14,10 +14,10 @@ from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
 from django_leasequeue.worker import supervisor as supervisor_module
-from django_leasequeue.worker.offspring import Offspring
+from django_leasequeue.worker.children import ChildProcess
+from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.stop import Level
 from django_leasequeue.worker.supervisor import Supervisor
-from django_leasequeue.worker.tally import Tally
 from tests import tasks, worker_tasks
 from tests.helpers import eventually, in_thread, worker_environment
 from tests.road import row
@@ -99,8 +99,8 @@ def embedded(monkeypatch):
 
 def test_150_in_a_thread_it_works_and_leaves_the_hosts_handlers_alone(embedded):
     handlers = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
-    tally = Tally()
-    worker = Supervisor(options(processes=2), tally)
+    progress = Progress()
+    worker = Supervisor(options(processes=2), progress)
     with in_thread(worker.run):
         jobs = [tasks.add.dispatch(n, 1).job for n in range(10)]
         eventually(lambda: statuses()[Status.SUCCEEDED] == 10)
@@ -108,7 +108,7 @@ def test_150_in_a_thread_it_works_and_leaves_the_hosts_handlers_alone(embedded):
             signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)
         ]
         worker.stop.request(Level.GRACEFUL, "the test is done")
-    assert tally.counts == {"succeeded": 10}
+    assert progress.counts == {"succeeded": 10}
     assert [row(job)["result"] for job in jobs] == [n + 1 for n in range(10)]
 
 
@@ -121,11 +121,11 @@ def test_a_child_that_can_not_be_started_now_is_started_later(
         tries.append(args)
         if len(tries) == 1:
             raise OSError("no more processes")
-        return Offspring(*args)
+        return ChildProcess(*args)
 
-    monkeypatch.setattr(supervisor_module, "Offspring", start)
+    monkeypatch.setattr(supervisor_module, "ChildProcess", start)
     job = tasks.add.dispatch(1, 1).job
-    Supervisor(options(drain=True), Tally()).run()
+    Supervisor(options(drain=True), Progress()).run()
     assert row(job)["status"] == Status.SUCCEEDED
     assert "no more processes" in caplog.text
     assert len(tries) == 2
@@ -136,7 +136,7 @@ def test_the_next_child_waits_for_no_row_that_can_not_be_given_back(
 ):
     verbs = type(Job.objects.all())
     job = tasks.announce_then_wait.dispatch(announcement.path).job
-    worker = Supervisor(options(), Tally())
+    worker = Supervisor(options(), Progress())
 
     def refuse(*args):
         raise OperationalError("as if somebody held the row locked")
@@ -167,7 +167,7 @@ def test_no_signal_comes_before_the_child_has_said_how_it_takes_it(monkeypatch):
 
     monkeypatch.setattr("subprocess.Popen", note)
     with pytest.raises(OSError, match="enough"):
-        Offspring(1, options(), print)
+        ChildProcess(1, options(), print)
     assert {signal.SIGTERM, signal.SIGINT, signal.SIGHUP} <= masks[0]
     assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
@@ -186,7 +186,7 @@ def test_a_failed_start_leaves_no_descriptors_open(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("subprocess.Popen", refuse)
         with pytest.raises(OSError, match="no more processes"):
-            Offspring(1, options(), print)
+            ChildProcess(1, options(), print)
     assert set(os.listdir("/proc/self/fd")) == before
 
 
@@ -206,26 +206,26 @@ def test_a_start_that_fails_half_way_leaves_nothing_behind(monkeypatch, embedded
     with monkeypatch.context() as patched:
         patched.setattr(os, "pipe", pipe)
         with pytest.raises(OSError, match="too many"):
-            Offspring(1, options(), print)
+            ChildProcess(1, options(), print)
     assert set(os.listdir("/proc/self/fd")) == before
-    children, spawn = [], Offspring._spawn
+    children, spawn = [], ChildProcess._spawn
 
     def spawned(*args):
         children.append(spawn(*args))
         return children[0]
 
     with monkeypatch.context() as patched:
-        patched.setattr(Offspring, "_spawn", spawned)
+        patched.setattr(ChildProcess, "_spawn", spawned)
         patched.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="new thread"):
-            Offspring(1, options(), print)
+            ChildProcess(1, options(), print)
     assert children[0].returncode == -signal.SIGKILL
     assert set(os.listdir("/proc/self/fd")) == before
 
 
 def test_an_error_of_its_own_ends_the_children_too(embedded, monkeypatch):
     """What the supervisor does not survive, its children notice by their pipes."""
-    worker = Supervisor(options(processes=1), Tally())
+    worker = Supervisor(options(processes=1), Progress())
     children = []
 
     def broken():

@@ -13,13 +13,13 @@ from django_leasequeue.states import Status
 from django_leasequeue.worker import atomic, runner
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.deadlines import Deadlines
-from django_leasequeue.worker.estate import Estate
 from django_leasequeue.worker.inprocess import InProcess
-from django_leasequeue.worker.ledger import Holding, Term
+from django_leasequeue.worker.lease_table import Holding, Term
 from django_leasequeue.worker.limit import Limit
 from django_leasequeue.worker.overdue import Overdue
+from django_leasequeue.worker.progress import Progress
+from django_leasequeue.worker.releasing import PendingRelease
 from django_leasequeue.worker.stop import Level
-from django_leasequeue.worker.tally import Tally
 from django_leasequeue.worker.timed import TimedRun
 from tests import overrunning
 from tests.claims import NAME, claim, claimed, context_of, registered
@@ -139,19 +139,19 @@ def test_in_process_a_late_result_does_not_count(announcement, settings):
     """Nothing can end the C call, so it goes on to its end; then its run has timed out."""
     settings.LEASEQUEUE = overrunning.SETTINGS
     job = overrunning.read_in_c.dispatch(announcement.path).job
-    tally = Tally()
-    worker = InProcess(options(threads=1), tally)
+    progress = Progress()
+    worker = InProcess(options(threads=1), progress)
     with in_thread(worker.run) as running:
         announcement.wait()
         until = clock.now() + overrunning.TIMEOUT
         eventually(lambda: clock.now() > until)
         assert row(job)["status"] == Status.RUNNING
         announcement.release()
-        eventually(lambda: tally.counts)
+        eventually(lambda: progress.counts)
         worker.stop.request(Level.GRACEFUL, "the test is done")
         assert running.result() == 0
     values = row(job)
-    assert tally.counts == {"failed": 1}
+    assert progress.counts == {"failed": 1}
     assert (values["status"], values["attempts"]) == (Status.FAILED, 1)
     assert (values["result"], values["recoveries"]) == (None, 0)
     assert values["errors"][0]["exception_class"] == TIMED_OUT
@@ -241,23 +241,23 @@ def test_a_cancel_that_was_asked_for_comes_before_a_retry():
 
 
 def left_behind(*jobs, late):
-    """The estate of a child that ran these jobs under one token, killed for `late`."""
+    """What a child leaves that ran these jobs under one token, killed for `late`."""
     token = jobs[0].processing_token
     for job in jobs:
         job.processing_token = token
         job.save(update_fields=["processing_token"])
     terms = {job.id: Term(300.0, 30.0, clock.now()) for job in jobs}
     holding = Holding(token, "child", 0.0, terms)
-    return Estate("child", [holding], None, [overdue(job) for job in late])
+    return PendingRelease("child", [holding], None, [overdue(job) for job in late])
 
 
 def test_jobs_beside_it_are_given_back_uncounted():
     late, beside = JobFactory(leased=True), JobFactory(leased=True, recoveries=1)
-    estate = left_behind(late, beside, late=[late])
-    estate.give_back("default")
-    assert estate.is_settled
-    assert (estate.ids, estate.words) == ({beside.id}, ["failed"])
-    assert "beside them" in estate.why
+    release = left_behind(late, beside, late=[late])
+    release.give_back("default")
+    assert release.is_settled
+    assert (release.ids, release.words) == ({beside.id}, ["failed"])
+    assert "beside them" in release.why
     values = row(beside)
     assert (values["status"], values["attempts"]) == (Status.PENDING, 0)
     assert (values["recoveries"], values["errors"]) == (1, [])
@@ -265,23 +265,23 @@ def test_jobs_beside_it_are_given_back_uncounted():
 
 def test_several_may_be_overdue_at_once():
     jobs = [JobFactory(leased=True) for _ in range(2)]
-    estate = left_behind(*jobs, late=jobs)
-    estate.give_back("default")
-    assert (estate.ids, estate.words) == (set(), ["failed", "failed"])
-    assert estate.is_settled
+    release = left_behind(*jobs, late=jobs)
+    release.give_back("default")
+    assert (release.ids, release.words) == (set(), ["failed", "failed"])
+    assert release.is_settled
 
 
 def test_while_its_row_is_locked_it_is_not_given_back_with_the_others():
     if not connection.features.has_select_for_update:
         pytest.skip("rows can't be locked here")
     late, beside = JobFactory(leased=True), JobFactory(leased=True)
-    estate = left_behind(late, beside, late=[late])
+    release = left_behind(late, beside, late=[late])
     with locked([late]) as let_go:
-        estate.give_back("default")
-        assert not estate.is_settled
+        release.give_back("default")
+        assert not release.is_settled
         assert row(late)["status"] == Status.RUNNING
         let_go()
-        estate.give_back("default")
-    assert estate.is_settled
+        release.give_back("default")
+    assert release.is_settled
     assert row(late)["status"] == Status.FAILED
     assert row(beside)["status"] == Status.PENDING

@@ -21,15 +21,15 @@ from django_leasequeue.outcomes import (
 )
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker import interruptions, runner
+from django_leasequeue.worker.children import ChildSlot
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.deadlines import Deadlines
 from django_leasequeue.worker.interruptions import OfThread
-from django_leasequeue.worker.ledger import Ledger
+from django_leasequeue.worker.lease_table import LeaseTable
 from django_leasequeue.worker.limit import Limit
-from django_leasequeue.worker.reception import Reception
+from django_leasequeue.worker.progress import Progress
+from django_leasequeue.worker.report_handler import ReportHandler
 from django_leasequeue.worker.reports import Reports
-from django_leasequeue.worker.seat import Seat
-from django_leasequeue.worker.tally import Tally
 from django_leasequeue.worker.timed import GRACE, TimedRun
 from tests.claims import arun, claimed, context_of, registered, run
 from tests.helpers import DEADLINE, Background, eventually, in_thread, paused
@@ -561,12 +561,12 @@ def test_an_earlier_deadline_shortens_the_sleep(deadlines, monkeypatch):
 
 
 class Pipe:
-    """A child's end of the reports, read by a reception as the supervisor does."""
+    """A child's end of the reports, read by a handler as the supervisor does."""
 
     def __init__(self):
         self.lines, self.timed = [], {}
         self.reports = Reports(self, drain=False)
-        self.reception = Reception(None, Ledger(300), Tally(), None, None)
+        self.handler = ReportHandler(None, LeaseTable(300), Progress(), None, None)
 
     def send(self, message, wait=0):
         self.lines.append(json.loads(json.dumps(message)))
@@ -576,7 +576,7 @@ class Pipe:
         return lines
 
     def heard(self):
-        self.reception.hear(Seat(1, None), self)
+        self.handler.handle(ChildSlot(1, None), self)
         return list(self.timed.values())
 
 

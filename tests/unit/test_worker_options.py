@@ -1,4 +1,4 @@
-"""worker.options, and the handover of them to a child."""
+"""worker.options, and how a child gets them."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from django_leasequeue.selection import Selection
-from django_leasequeue.worker.handover import VARIABLE, Handover, command
+from django_leasequeue.worker.child_bootstrap import VARIABLE, ChildBootstrap, command
 from django_leasequeue.worker.options import WorkerOptions
 from tests.workers import options
 
@@ -51,13 +51,13 @@ def test_a_child_imports_as_its_parent_and_leaves_no_trace(process, python_path)
     sys.path.insert(0, "")
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)
-    environment = Handover.make("{}", writing, reading).environment()
+    environment = ChildBootstrap.make("{}", writing, reading).environment()
     parents = [os.path.abspath(entry) for entry in sys.path]
     assert environment["PYTHONPATH"] == os.pathsep.join(parents)
 
     os.environ.update(environment)
     sys.path[:] = ["elsewhere"]
-    taken = Handover.take()
+    taken = ChildBootstrap.take()
     taken.apply()
     assert sys.path == parents
     assert os.environ.get("PYTHONPATH") == python_path
@@ -76,5 +76,5 @@ def test_a_child_is_started_by_module_with_the_interpreters_flags(monkeypatch):
 
 
 def test_the_handover_is_one_variable():
-    environment = Handover.make("{}", 5, 6).environment()
+    environment = ChildBootstrap.make("{}", 5, 6).environment()
     assert json.loads(environment[VARIABLE])["reports"] == 5

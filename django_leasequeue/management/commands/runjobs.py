@@ -11,10 +11,10 @@ from django.db import Error, InterfaceError, OperationalError, connections, rout
 from django_leasequeue.conf import conf
 from django_leasequeue.models import Job
 from django_leasequeue.worker import log
-from django_leasequeue.worker.idle import close_idle
+from django_leasequeue.worker.connections import close_idle
 from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.progress import Progress, drain_display
 from django_leasequeue.worker.readiness import missing_migrations
-from django_leasequeue.worker.tally import Tally, drain_display
 
 
 class Command(BaseCommand):
@@ -110,16 +110,16 @@ class Command(BaseCommand):
                 f"so no job could be run. Run 'manage.py migrate --database "
                 f"{options.database}' first."
             )
-        tally = Tally(drain_display(_due(options)) if options.drain else None)
+        progress = Progress(drain_display(_due(options)) if options.drain else None)
         # A supervisor uses the database in its keeper's thread only.
         close_idle()
         try:
             left = (self._run_here if given["in_process"] else self._supervise)(
-                options, tally
+                options, progress
             )
         finally:
-            tally.close()
-        failed = tally.failed if options.drain else 0
+            progress.close()
+        failed = progress.failed if options.drain else 0
         if left and getattr(self, "_called_from_command_line", False):
             # Threads whose task does not return would be in the way of an orderly end.
             sys.stdout.flush()
@@ -129,13 +129,13 @@ class Command(BaseCommand):
             jobs = "job" if failed == 1 else "jobs"
             raise CommandError(f"{failed} {jobs} failed.", returncode=1)
 
-    def _run_here(self, options: WorkerOptions, tally: Tally) -> int:
+    def _run_here(self, options: WorkerOptions, progress: Progress) -> int:
         """Work in this process; return how many jobs still run in it."""
         from django_leasequeue.worker.inprocess import InProcess
 
-        return InProcess(options, tally).run()
+        return InProcess(options, progress).run()
 
-    def _supervise(self, options: WorkerOptions, tally: Tally) -> int:
+    def _supervise(self, options: WorkerOptions, progress: Progress) -> int:
         """Work in child processes; no job runs in this one."""
         # Not at the top: Windows has not all that it imports.
         from django_leasequeue.worker.supervisor import Supervisor
@@ -145,7 +145,7 @@ class Command(BaseCommand):
                 "Child processes find the project by DJANGO_SETTINGS_MODULE, which is not "
                 "set. Set it, or use --in-process."
             )
-        supervisor = Supervisor(options, tally)
+        supervisor = Supervisor(options, progress)
         supervisor.run()
         if supervisor.gave_up:
             raise CommandError(

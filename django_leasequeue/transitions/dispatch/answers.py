@@ -22,7 +22,7 @@ from django_leasequeue.transitions.dispatch import owner as owners
 # locked: many times what a rival dispatch, a claim or a settle takes, and no slow request.
 COUNTING = 0.25
 # Seconds for which what waited for the caller's commit runs again through passing trouble.
-PATIENCE = 10.0
+RERUN_FOR = 10.0
 
 
 class Answer(NamedTuple):
@@ -71,7 +71,7 @@ def can_wait_for_commit(answer: Answer, owner) -> bool:
     return owner.status in FINAL and not answer.columns
 
 
-def write(rows, owner, answer: Answer, patience: float) -> bool:
+def write(rows, owner, answer: Answer, seconds: float) -> bool:
     """Outside a transaction: change the holder if it still is one, and count the dispatch.
 
     Returns whether it is, so that the answer holds good.
@@ -82,7 +82,7 @@ def write(rows, owner, answer: Answer, patience: float) -> bool:
     still = db.by_key(rows, [owner.pk]).filter(
         db.unindexed(owners.still_holding(owner), using=rows.db)
     )
-    changed = db.waiting_at_most(still, patience).update(**answer.columns, **_counted())
+    changed = db.waiting_at_most(still, seconds).update(**answer.columns, **_counted())
     if changed:
         _show(owner, answer)
     return bool(changed)
@@ -101,9 +101,9 @@ def write_on_commit(rows, owner, answer: Answer) -> None:
         still = db.by_key(rows, [owner.pk]).filter(
             db.unindexed(owners.same_id(owner), using=rows.db)
         )
-        bounded = db.waiting_at_most(still, PATIENCE)
+        bounded = db.waiting_at_most(still, RERUN_FOR)
         change = partial(bounded.update, **answer.columns, **_counted())
-        db.rerun(change, using=rows.db, seconds=PATIENCE)
+        db.rerun(change, using=rows.db, seconds=RERUN_FOR)
 
     later = extend if answer.columns else partial(count, rows, owner)
     # Robust: the caller has committed, and its other callbacks must not suffer.

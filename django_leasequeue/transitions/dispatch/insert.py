@@ -16,14 +16,14 @@ ROWS = 1000
 BYTES = 4 * 1024 * 1024
 
 
-def insert(rows, wanted: Prepared, patience: float | None = None):
+def insert(rows, wanted: Prepared, seconds: float | None = None):
     """Insert one job and return it; what the database computed is read when asked for.
 
-    `patience`: how many seconds it may wait for a rival of its dedup id, in autocommit mode.
+    `seconds`: how long it may wait for a rival of its dedup id, in autocommit mode.
     """
     job = _build(rows, wanted)
-    if patience is not None:
-        job.created_at = db.PatientNow(patience)
+    if seconds is not None:
+        job.created_at = db.BoundedNow(seconds)
     with _explained(rows):
         job.save(force_insert=True, using=rows.db)
     return _forget_expressions(job)

@@ -12,7 +12,7 @@ from django_leasequeue.transitions.dispatch import answers, batch
 from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.dispatch.insert import insert_many
 from django_leasequeue.transitions.dispatch.passes import (
-    PATIENCE,
+    TIME_LIMIT,
     Deadline,
     until_decided,
 )
@@ -29,7 +29,7 @@ def dispatch_many(rows, wanted: list[Prepared]) -> list[tuple]:
     keyed = [one for one in wanted if one.key is not None]
     if keyed:
         return until_decided(partial(_pass, rows, wanted), rows, keyed)
-    return db.rerun(partial(_add, rows, wanted), using=rows.db, seconds=PATIENCE)
+    return db.rerun(partial(_add, rows, wanted), using=rows.db, seconds=TIME_LIMIT)
 
 
 def _add(rows, wanted: list[Prepared]) -> list[tuple]:

@@ -17,7 +17,7 @@ from django_leasequeue.transitions.dispatch import answers
 from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.dispatch.insert import insert
 from django_leasequeue.transitions.dispatch.passes import (
-    PATIENCE,
+    TIME_LIMIT,
     Deadline,
     until_decided,
 )
@@ -30,7 +30,7 @@ def dispatch(rows, wanted: Prepared):
     but the dedup constraint, such as a sequence that a restore left behind.
     """
     if wanted.dedup is None:
-        job = db.rerun(partial(insert, rows, wanted), using=rows.db, seconds=PATIENCE)
+        job = db.rerun(partial(insert, rows, wanted), using=rows.db, seconds=TIME_LIMIT)
         return job, DispatchOutcome.ADDED
     if db.in_transaction(transaction.get_connection(rows.db)):
         return until_decided(partial(_pass_inside, rows, wanted), rows, [wanted])

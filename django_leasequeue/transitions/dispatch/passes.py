@@ -17,7 +17,7 @@ from django_leasequeue.specs import Prepared
 # Seconds that a dispatch may take to be decided. A lost race is decided within milliseconds;
 # this bounds a storm of rivals and one that does not commit, below the 30 s that web servers
 # give a request by default.
-PATIENCE = 20.0
+TIME_LIMIT = 20.0
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ def until_decided(
     the dedup constraint.
     """
     connection = transaction.get_connection(rows.db)
-    deadline = Deadline(PATIENCE)
+    deadline = Deadline(TIME_LIMIT)
     hidden = False
     lost = None
     while True:

@@ -1,9 +1,9 @@
-"""worker.names: what a worker is called."""
+"""worker.heartbeat: what a worker is called."""
 
 import os
 import socket
 
-from django_leasequeue.worker.names import worker_name
+from django_leasequeue.worker.heartbeat import worker_name
 
 
 def test_046_two_starts_never_share_a_name():

@@ -1,4 +1,4 @@
-"""A child process as its supervisor sees it."""
+"""The children of a supervisor: their processes, and the slots that these fill."""
 
 import os
 import signal
@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from uuid import UUID
 
 from django_leasequeue import clock
-from django_leasequeue.worker.handover import Handover, command
+from django_leasequeue.worker.child_bootstrap import ChildBootstrap, command
+from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.overdue import Overdue
 from django_leasequeue.worker.pipes import Message, Receiver, Sender
@@ -18,15 +19,24 @@ from django_leasequeue.worker.timed import TimedRun
 # Held back while a child starts, until it has said how it takes them. See child.
 _HELD_BACK = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
+# Seconds before a slot is filled again, from the second death in a row on.
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+# A child that ran for so long, in seconds, was no part of a row of instant deaths.
+_STEADY = 60.0
 
-class Offspring:
+
+class ChildProcess:
     """One running child. `ended(self)` is called, in another thread, once it is reaped.
 
     All but `tell()` is for the supervisor's own thread.
     """
 
     def __init__(
-        self, number: int, options: WorkerOptions, ended: Callable[["Offspring"], None]
+        self,
+        number: int,
+        options: WorkerOptions,
+        ended: Callable[["ChildProcess"], None],
     ) -> None:
         self.number = number
         self.started_at = clock.now()
@@ -95,6 +105,15 @@ class Offspring:
         ]
         self.was_killed = True
         self._process.kill()
+        jobs, why = [late.run.job_id for late in self.overdue], "did not leave in time"
+        if jobs:
+            why = f"runs jobs that did not stop at their timeout ({jobs})"
+        logger.warning(
+            "Child %s %s and is killed.",
+            self.number,
+            why,
+            extra={"child_pid": self.pid, "job_ids": jobs},
+        )
 
     def close(self) -> None:
         """Close the pipes of a child that is dead."""
@@ -124,18 +143,74 @@ class Offspring:
             its.callback(os.close, control_in)
             os.set_blocking(reports_in, False)
             self._reports, self._control = Receiver(reports_in), Sender(control_out)
-            handover = Handover.make(options.to_json(), reports_out, control_in)
+            bootstrap = ChildBootstrap.make(options.to_json(), reports_out, control_in)
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
             its.callback(signal.pthread_sigmask, signal.SIG_SETMASK, mask)
             process = subprocess.Popen(
                 command(number),
-                env=handover.environment(),
+                env=bootstrap.environment(),
                 stdin=subprocess.DEVNULL,
                 pass_fds=(reports_out, control_in),
             )
             mine.pop_all()  # from here on closed by close()
         return process
 
-    def _wait(self, ended: Callable[["Offspring"], None]) -> None:
+    def _wait(self, ended: Callable[["ChildProcess"], None]) -> None:
         self._process.wait()
         ended(self)
+
+
+class ChildSlot:
+    """One of the N places. `share`: how many jobs it may still start, None for any number.
+
+    The first death is followed by a new child at once; each further one in a row doubles
+    the pause before it.
+    """
+
+    def __init__(self, number: int, share: int | None) -> None:
+        self.number, self.share = number, share
+        self.child: ChildProcess | None = None
+        # When to start the next child, by `clock.now()`; None while there is one, in a drain
+        # while the jobs of the last one are being given back, and in the end.
+        self.start_at: float | None = clock.now()
+        # Seconds that a drain waits once they are given back.
+        self.pause = 0.0
+        self.is_done = False
+        # Deaths in a row, and among them those before the child was ready for work.
+        self.deaths = self.failed_starts = 0
+
+    def lost(self, child: ChildProcess) -> float:
+        """Note that a child died by itself; return the seconds until the next one."""
+        if clock.now() - child.started_at >= _STEADY:
+            self.deaths = 0
+        self.deaths += 1
+        self.failed_starts = 0 if child.name else self.failed_starts + 1
+        return _pause_after(self.deaths - 1)
+
+    def failed(self) -> float:
+        """Note that no child could be started; return the seconds until the next try."""
+        self.deaths += 1
+        self.failed_starts += 1
+        return _pause_after(self.deaths)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its child has found nothing to do, or there will be none any more."""
+        return self.is_done or (self.child is not None and self.child.is_idle)
+
+
+def _pause_after(deaths: int) -> float:
+    if deaths < 1:
+        return 0
+    return min(_FIRST_PAUSE * 2 ** min(deaths - 1, 16), _LONGEST_PAUSE)
+
+
+def shares(jobs: int | None, processes: int) -> list[int | None]:
+    """Return how many jobs each child may start: even parts, never more than `jobs` in all.
+
+    There are fewer children than `processes` if there are fewer jobs.
+    """
+    if jobs is None:
+        return [None] * processes
+    slots = min(processes, jobs)
+    return [jobs // slots + (number < jobs % slots) for number in range(slots)]

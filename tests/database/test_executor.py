@@ -1,4 +1,4 @@
-"""worker.crew: jobs are run in threads and coroutines, and their outcomes stored."""
+"""worker.executor: jobs are run in threads and coroutines, and their outcomes stored."""
 
 import threading
 
@@ -11,7 +11,7 @@ from django_leasequeue.signals import job_started
 from django_leasequeue.states import Status
 from django_leasequeue.transitions.settle import Settled, Verdict
 from django_leasequeue.worker import atomic, runner
-from django_leasequeue.worker.crew import Crew
+from django_leasequeue.worker.executor import Executor
 from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
 from tests import tasks, worker_tasks
@@ -29,13 +29,13 @@ def known():
 
 
 class Working:
-    """A crew of one thread and one coroutine, and what became of its jobs."""
+    """An executor of one thread and one coroutine, and what became of its jobs."""
 
     def __init__(self):
         self.words, self.running, self.wakes = {}, Running(), []
         self.stop = Stop(lambda: None)
         given = options(threads=1, async_tasks=1)
-        self.crew = Crew(
+        self.executor = Executor(
             given, self, self.running, self.stop, lambda: self.wakes.append(1)
         )
 
@@ -54,7 +54,7 @@ class Working:
     def start_all(self):
         jobs = claim()
         for job in jobs:
-            self.crew.start(job)
+            self.executor.start(job)
         return jobs
 
 
@@ -62,17 +62,17 @@ class Working:
 def working():
     working = Working()
     yield working
-    working.crew.close(60, 0)
+    working.executor.close(60, 0)
 
 
 def test_both_kinds_of_tasks_are_run_and_free_their_places(working):
-    assert working.crew.free == 1
+    assert working.executor.free == 1
     sync = tasks.add.dispatch(1, 1).job
     soon = worker_tasks.add_soon.dispatch(1, 2).job
     working.start_all()
     assert working.word(sync) == working.word(soon) == "succeeded"
     assert (row(sync)["result"], row(soon)["result"]) == (2, 3)
-    eventually(lambda: working.crew.free == 1)
+    eventually(lambda: working.executor.free == 1)
     assert len(working.running) == 0
 
 
@@ -84,9 +84,9 @@ def test_a_job_wakes_the_loop_once_unless_it_is_the_last(working, announcement):
         job = tasks.add.dispatch(1, number).job
         working.start_all()
         assert working.word(job) == "succeeded"
-        eventually(lambda: working.crew.free == 0)
+        eventually(lambda: working.executor.free == 0)
         eventually(lambda number=number: len(working.wakes) == number)
-    assert working.crew.abandon(give_back=True) == 1
+    assert working.executor.abandon(give_back=True) == 1
     eventually(lambda: len(working.wakes) == 4)
     assert len(working.running) == 0
 
@@ -106,7 +106,7 @@ def test_a_job_that_still_waits_for_a_thread_is_given_back_at_a_stop(
     second = tasks.add.dispatch(1, 1).job
     working.start_all()
     announcement.wait()
-    assert working.crew.free < 0
+    assert working.executor.free < 0
     working.stop.request(Level.GRACEFUL, "the test says so")
     announcement.release()
     assert working.word(first) == "succeeded"
@@ -171,13 +171,13 @@ def test_an_abandoned_run_no_longer_says_anything(announcement):
     working.start_all()
     announcement.wait()
     [run] = working.running.unfinished()
-    assert working.crew.abandon(give_back=True) == 1
+    assert working.executor.abandon(give_back=True) == 1
     with pytest.raises(JobRunAborted, match="the worker stopped"):
         run.context.check()
     assert working.word(job) == "given back"
     announcement.release()
-    eventually(lambda: working.crew.free == 1)
-    working.crew.close(60, 0)
+    eventually(lambda: working.executor.free == 1)
+    working.executor.close(60, 0)
     assert row(job)["status"] == Status.PENDING
     assert row(job)["attempts"] == 0
 
@@ -186,14 +186,14 @@ def test_an_abandoned_atomic_run_no_longer_says_anything_either(monkeypatch):
     working = Working()
 
     def run_and_settle(*args, **kwargs):
-        assert working.crew.abandon(give_back=False) == 1
+        assert working.executor.abandon(give_back=False) == 1
         return atomic.Ended(Succeeded(), Settled(Verdict.WRITTEN))
 
     monkeypatch.setattr(atomic, "run_and_settle", run_and_settle)
     worker_tasks.write_then_wait.dispatch("", "")
     working.start_all()
-    eventually(lambda: working.crew.free == 1)
-    working.crew.close(60, 0)
+    eventually(lambda: working.executor.free == 1)
+    working.executor.close(60, 0)
     assert working.words == {}
 
 
@@ -204,8 +204,8 @@ def test_abandoning_may_leave_the_giving_back_to_somebody_else(announcement):
     working.start_all()
     announcement.wait()
     announcement.wait()
-    assert working.crew.abandon(give_back=False) == 2
-    working.crew.close(60, 2)
+    assert working.executor.abandon(give_back=False) == 2
+    working.executor.close(60, 2)
     assert working.words == {}
     assert Job.objects.running().count() == 2
     announcement.release()

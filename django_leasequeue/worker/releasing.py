@@ -6,8 +6,8 @@ from typing import Generic, TypeVar
 from django_leasequeue import clock
 from django_leasequeue.models import Job
 from django_leasequeue.transitions.settle import Verdict
-from django_leasequeue.worker import told
-from django_leasequeue.worker.ledger import Holding
+from django_leasequeue.worker.lease_table import Holding
+from django_leasequeue.worker.log import word_for
 from django_leasequeue.worker.overdue import Overdue
 
 Owner = TypeVar("Owner")
@@ -22,7 +22,7 @@ _SECOND_LOOK = 0.3
 _UNKNOWN = 60.0
 
 
-class Estate(Generic[Owner]):
+class PendingRelease(Generic[Owner]):
     """The tokens that an owner left, until their jobs are pending again.
 
     `death`: how the owner died, which is counted; None if it was told to go, or killed. Of
@@ -101,5 +101,5 @@ class Estate(Generic[Owner]):
         """Have an overdue job settled; return whether somebody holds its row locked."""
         verdict, outcome = late.settle(database)
         if verdict is Verdict.WRITTEN and outcome is not None:
-            self.words.append(told.word_for(outcome))
+            self.words.append(word_for(outcome))
         return verdict is Verdict.BUSY

@@ -1,4 +1,4 @@
-"""worker.presence: a worker's row, while it is there."""
+"""worker.heartbeat: a worker's row, while it is there."""
 
 import os
 import socket
@@ -8,11 +8,11 @@ import pytest
 from django_leasequeue import clock, registry
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Worker
+from django_leasequeue.worker.heartbeat import BEAT_EVERY, Heartbeat
 from django_leasequeue.worker.inprocess import InProcess
-from django_leasequeue.worker.presence import BEAT_EVERY, Presence
+from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.stop import Level
 from django_leasequeue.worker.supervisor import Supervisor
-from django_leasequeue.worker.tally import Tally
 from tests import tasks
 from tests.helpers import eventually, in_thread, worker_environment
 from tests.workers import options
@@ -26,16 +26,16 @@ def time(monkeypatch):
 
 
 def present(*names):
-    presence = Presence(options())
+    heartbeat = Heartbeat(options())
     for name in names:
-        presence.enter(name, 1, [])
-    return presence
+        heartbeat.enter(name, 1, [])
+    return heartbeat
 
 
 def test_the_row_tells_what_the_worker_is():
-    presence = Presence(options(queues="mail,*", exclude="slow,bulk"))
-    presence.enter("host:1:a", 77, ["tests.tasks.add"])
-    presence.beat()
+    heartbeat = Heartbeat(options(queues="mail,*", exclude="slow,bulk"))
+    heartbeat.enter("host:1:a", 77, ["tests.tasks.add"])
+    heartbeat.beat()
     worker = Worker.objects.get()
     assert (worker.name, worker.host) == ("host:1:a", socket.gethostname())
     assert worker.pid == 77
@@ -46,23 +46,23 @@ def test_the_row_tells_what_the_worker_is():
 
 
 def test_it_is_written_no_more_often_than_it_must(time, django_assert_num_queries):
-    presence = present("a")
-    presence.beat()
+    heartbeat = present("a")
+    heartbeat.beat()
     with django_assert_num_queries(0):
-        presence.beat()
+        heartbeat.beat()
     time[0] += BEAT_EVERY
     with django_assert_num_queries(1):
-        presence.beat()
+        heartbeat.beat()
     worker = Worker.objects.get()
     assert worker.last_seen_at >= worker.started_at
 
 
 def test_058_a_row_that_was_removed_is_made_again(time):
-    presence = present("a")
-    presence.beat()
+    heartbeat = present("a")
+    heartbeat.beat()
     Worker.objects.all().delete()
     time[0] += BEAT_EVERY
-    presence.beat()
+    heartbeat.beat()
     assert Worker.objects.get().name == "a"
 
 
@@ -76,26 +76,26 @@ def test_rows_of_workers_that_vanished_are_removed_a_day_later():
 
 
 def test_it_goes_with_the_worker():
-    presence = present("a", "b")
-    presence.beat()
-    presence.leave("a")
-    presence.beat()
+    heartbeat = present("a", "b")
+    heartbeat.beat()
+    heartbeat.leave("a")
+    heartbeat.beat()
     assert Worker.objects.get().name == "b"
-    presence.close()
+    heartbeat.close()
     assert not Worker.objects.exists()
 
 
 def test_one_that_enters_later_is_shown_at_once(time):
-    presence = present("a")
-    presence.beat()
-    presence.enter("b", 2, [])
-    presence.beat()
+    heartbeat = present("a")
+    heartbeat.beat()
+    heartbeat.enter("b", 2, [])
+    heartbeat.beat()
     assert set(Worker.objects.values_list("name", flat=True)) == {"a", "b"}
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_running_worker_has_a_row():
-    worker = InProcess(options(), Tally())
+    worker = InProcess(options(), Progress())
     with in_thread(worker.run):
         eventually(Worker.objects.exists)
         worker.stop.request(Level.GRACEFUL, "the test is done")
@@ -110,7 +110,7 @@ def test_each_child_has_a_row_by_the_name_that_its_jobs_show(monkeypatch, announ
         raise SystemExit("a module of tasks, where leases are renewed")
 
     monkeypatch.setattr(registry, "autodiscover", no_module)
-    worker = Supervisor(options(processes=2), Tally())
+    worker = Supervisor(options(processes=2), Progress())
     with in_thread(worker.run):
         job = tasks.announce_then_wait.dispatch(announcement.path).job
         pid = int(announcement.wait())

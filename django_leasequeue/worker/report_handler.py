@@ -4,15 +4,13 @@ from collections.abc import Callable
 from uuid import UUID
 
 from django_leasequeue import clock
-from django_leasequeue.worker import told
+from django_leasequeue.worker.children import ChildProcess, ChildSlot
+from django_leasequeue.worker.heartbeat import Heartbeat
 from django_leasequeue.worker.keeper import Keeper
-from django_leasequeue.worker.ledger import Ledger
-from django_leasequeue.worker.log import logger
-from django_leasequeue.worker.offspring import Offspring
+from django_leasequeue.worker.lease_table import LeaseTable
+from django_leasequeue.worker.log import RELEASED, logger
 from django_leasequeue.worker.pipes import Message
-from django_leasequeue.worker.presence import Presence
-from django_leasequeue.worker.seat import Seat
-from django_leasequeue.worker.tally import Tally
+from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.timed import TimedRun
 
 # Seconds that a child has to end after it has said that it leaves. It holds no job by then,
@@ -20,33 +18,33 @@ from django_leasequeue.worker.timed import TimedRun
 _LEAVING = 30.0
 
 
-class Reception:
-    """Hears reports. `code_changed(path)` is called for a change that a child has seen."""
+class ReportHandler:
+    """Handles reports. `code_changed(path)` is called for a change that a child has seen."""
 
     def __init__(
         self,
-        keeper: Keeper[Offspring],
-        ledger: Ledger[Offspring],
-        tally: Tally,
-        presence: Presence,
+        keeper: Keeper[ChildProcess],
+        leases: LeaseTable[ChildProcess],
+        progress: Progress,
+        heartbeat: Heartbeat,
         code_changed: Callable[[str], None],
     ) -> None:
-        self._keeper, self._ledger, self._tally = keeper, ledger, tally
-        self._presence, self._code_changed = presence, code_changed
+        self._keeper, self._leases, self._progress = keeper, leases, progress
+        self._heartbeat, self._code_changed = heartbeat, code_changed
 
-    def hear(self, seat: Seat, child: Offspring) -> None:
+    def handle(self, slot: ChildSlot, child: ChildProcess) -> None:
         """Take the reports that are there."""
         while messages := child.read():
             for message in messages:
-                self._take(seat, child, message)
+                self._take(slot, child, message)
 
-    def count(self, seat: Seat, word: str) -> None:
-        """Count a job of this seat that has ended; see `told` for the words."""
-        self._tally.add(word)
-        if seat.share is not None and word != told.RELEASED:
-            seat.share = max(seat.share - 1, 0)
+    def count(self, slot: ChildSlot, word: str) -> None:
+        """Count a job of this slot that has ended; see `log` for the words."""
+        self._progress.add(word)
+        if slot.share is not None and word != RELEASED:
+            slot.share = max(slot.share - 1, 0)
 
-    def _take(self, seat: Seat, child: Offspring, message: Message) -> None:
+    def _take(self, slot: ChildSlot, child: ChildProcess, message: Message) -> None:
         match message:
             case {"do": "announce", "token": token}:
                 child.is_idle = False
@@ -60,15 +58,15 @@ class Reception:
                 child.timed.pop((UUID(token), job_id), None)
             case {"do": "finished", "token": token, "id": job_id, "word": word}:
                 child.timed.pop((UUID(token), job_id), None)
-                self._ledger.finished(UUID(token), [job_id])
-                self.count(seat, word)
+                self._leases.finished(UUID(token), [job_id])
+                self.count(slot, word)
             case {"do": "idle"}:
                 child.is_idle = True
             case {"do": "tasks", "names": names}:
                 child.tasks += names
             case {"do": "ready", "name": name}:
                 child.name = name
-                self._presence.enter(name, child.pid, child.tasks)
+                self._heartbeat.enter(name, child.pid, child.tasks)
                 logger.info(
                     "Child %s is ready as worker %s.",
                     child.number,

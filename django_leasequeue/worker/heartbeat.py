@@ -1,7 +1,9 @@
 """A worker's row in the table of workers: for people and health checks, no lease needs it."""
 
 import contextlib
+import os
 import platform
+import secrets
 import socket
 import threading
 from importlib import metadata
@@ -17,9 +19,11 @@ from django_leasequeue.worker.options import WorkerOptions
 BEAT_EVERY = 10.0
 # Seconds after which the row of a worker that ended without a word is removed.
 _FORGOTTEN = 24 * 3600.0
+# The `worker` column holds 255 characters; a host name alone may have that many.
+_LONGEST_HOST = 200
 
 
-class Presence:
+class Heartbeat:
     """Keeps a row for each worker that is here.
 
     Workers enter and leave from any thread; the keeper's thread alone writes, by `beat()`
@@ -97,3 +101,18 @@ def _own_version() -> str:
         return metadata.version("django-leasequeue")
     except metadata.PackageNotFoundError:
         return ""  # run from a checkout
+
+
+def worker_name() -> str:
+    """Return host:pid:random, another one at each call.
+
+    A restarted container has the host name and the process id of its dead predecessor, so
+    these two alone would let it take the other's jobs for its own.
+    """
+    return f"{_host()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+def _host() -> str:
+    # Plain ASCII, since the column may be in a charset that has little more.
+    name = socket.gethostname().encode("ascii", "replace").decode()
+    return name[:_LONGEST_HOST]

@@ -9,7 +9,7 @@ from typing import Protocol, TextIO
 from tqdm import tqdm
 
 from django_leasequeue import clock
-from django_leasequeue.worker import told
+from django_leasequeue.worker.log import FAILED, WORDS
 
 # Seconds between two lines where there is no terminal.
 _LINE_EVERY = 5.0
@@ -25,7 +25,7 @@ class Display(Protocol):
         """The drain is over."""
 
 
-class Nothing:
+class NoDisplay:
     """Shows nothing: for a worker that runs until it is stopped."""
 
     def show(self, counts: Counter[str]) -> None:
@@ -35,7 +35,7 @@ class Nothing:
         """See Display."""
 
 
-class Bar:
+class ProgressBar:
     """A progress bar on a terminal. `total`: how many jobs are due at the start."""
 
     def __init__(self, total: int, stream: TextIO) -> None:
@@ -56,7 +56,7 @@ class Bar:
         self._bar.close()
 
 
-class Lines:
+class ProgressLines:
     """A plain line now and then, and one at the end."""
 
     def __init__(self, total: int, stream: TextIO) -> None:
@@ -78,13 +78,13 @@ class Lines:
         self._stream.flush()
 
 
-class Tally:
-    """How many runs ended in which way; see `told` for the words. For any thread."""
+class Progress:
+    """How many runs ended in which way; see `log` for the words. For any thread."""
 
     def __init__(self, display: Display | None = None) -> None:
         self.counts: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._display = display or Nothing()
+        self._display = display or NoDisplay()
 
     def add(self, word: str) -> None:
         """Count one."""
@@ -101,14 +101,14 @@ class Tally:
     @property
     def failed(self) -> int:
         """How many jobs failed for good."""
-        return self.counts[told.FAILED]
+        return self.counts[FAILED]
 
 
 def drain_display(total: int, stream: TextIO | None = None) -> Display:
     """Return what suits the stream (stderr unless given): a bar on a terminal, or lines."""
     stream = stream or sys.stderr
-    return Bar(total, stream) if stream.isatty() else Lines(total, stream)
+    return (ProgressBar if stream.isatty() else ProgressLines)(total, stream)
 
 
 def _listed(counts: Counter[str]) -> str:
-    return ", ".join(f"{counts[word]} {word}" for word in told.WORDS if counts[word])
+    return ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])

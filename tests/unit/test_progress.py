@@ -1,4 +1,4 @@
-"""worker.tally: counts, and how a drain shows them."""
+"""worker.progress: counts, and how a drain shows them."""
 
 import contextlib
 import io
@@ -7,8 +7,13 @@ from collections import Counter
 
 import pytest
 
-from django_leasequeue.worker import tally, told
-from django_leasequeue.worker.tally import Bar, Lines, Tally, drain_display
+from django_leasequeue.worker import log, progress
+from django_leasequeue.worker.progress import (
+    Progress,
+    ProgressBar,
+    ProgressLines,
+    drain_display,
+)
 from tests.helpers import together
 
 
@@ -20,15 +25,15 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize("stream", [Terminal, io.StringIO])
 def test_a_bar_is_for_terminals_only(stream):
     display = drain_display(3, stream())
-    assert isinstance(display, Bar if stream is Terminal else Lines)
+    assert isinstance(display, ProgressBar if stream is Terminal else ProgressLines)
 
 
 def test_lines_tell_the_start_the_counts_and_the_end(monkeypatch):
     stream = io.StringIO()
-    monkeypatch.setattr(tally, "_LINE_EVERY", 0)
-    counting = Tally(drain_display(3, stream))
-    counting.add(told.FAILED)
-    counting.add(told.SUCCEEDED)
+    monkeypatch.setattr(progress, "_LINE_EVERY", 0)
+    counting = Progress(drain_display(3, stream))
+    counting.add(log.FAILED)
+    counting.add(log.SUCCEEDED)
     counting.close()
     assert stream.getvalue().splitlines() == [
         "Draining: 3 jobs are due.",
@@ -52,32 +57,32 @@ class Meeting(Counter):
 
 
 def test_two_threads_count_two():
-    counting = Tally()
+    counting = Progress()
     counting.counts = Meeting()
-    together(2, lambda _: counting.add(told.SUCCEEDED))
-    assert dict(counting.counts) == {told.SUCCEEDED: 2}
+    together(2, lambda _: counting.add(log.SUCCEEDED))
+    assert dict(counting.counts) == {log.SUCCEEDED: 2}
 
 
 def test_lines_are_few():
     stream = io.StringIO()
-    counting = Tally(Lines(100, stream))
+    counting = Progress(ProgressLines(100, stream))
     for _ in range(100):
-        counting.add(told.SUCCEEDED)
+        counting.add(log.SUCCEEDED)
     counting.close()
     assert len(stream.getvalue().splitlines()) == 2
 
 
 def test_an_empty_drain_says_so():
     stream = io.StringIO()
-    Tally(Lines(0, stream)).close()
+    Progress(ProgressLines(0, stream)).close()
     assert stream.getvalue().splitlines()[-1] == "Drained: nothing was due."
 
 
 def test_the_bar_grows_by_jobs_that_were_not_due_at_the_start():
     stream = Terminal()
-    counting = Tally(Bar(1, stream))
+    counting = Progress(ProgressBar(1, stream))
     for _ in range(3):
-        counting.add(told.SUCCEEDED)
+        counting.add(log.SUCCEEDED)
     counting.close()
     assert "3/3" in stream.getvalue()
     assert "3 succeeded" in stream.getvalue()
@@ -90,7 +95,7 @@ def test_a_terminal_that_is_gone_stops_nothing():
 
         close = show
 
-    counting = Tally(Gone())
-    counting.add(told.FAILED)
+    counting = Progress(Gone())
+    counting.add(log.FAILED)
     counting.close()
     assert counting.failed == 1

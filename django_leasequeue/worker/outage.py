@@ -17,7 +17,7 @@ _LONGEST_PAUSE = 5.0
 _LOG_EVERY = 60.0
 
 
-class Patience:
+class Outage:
     """Growing, jittered pauses while statements fail, and few lines in the log.
 
     `doing`: what fails, as in "Cannot … now". For one thread, whose connection it closes.

@@ -1,12 +1,12 @@
-"""worker.patience: sitting out trouble with the database."""
+"""worker.outage: sitting out trouble with the database."""
 
 import logging
 
 import pytest
 from django.db import OperationalError, connections
 
-from django_leasequeue.worker import patience
-from django_leasequeue.worker.patience import Patience
+from django_leasequeue.worker import outage as outages
+from django_leasequeue.worker.outage import Outage
 from tests.road import deadlock
 
 
@@ -17,10 +17,10 @@ def lines(caplog):
 
 
 def test_098_an_outage_is_told_once_and_again_when_it_is_over(lines):
-    patient = Patience("claim jobs", "default")
-    pauses = [patient.failed(OperationalError("refused")) for _ in range(20)]
-    patient.worked()
-    patient.worked()
+    outage = Outage("claim jobs", "default")
+    pauses = [outage.failed(OperationalError("refused")) for _ in range(20)]
+    outage.worked()
+    outage.worked()
     assert pauses[0] <= 0.1
     assert 2.5 <= pauses[-1] <= 5
     assert [level for level, _ in lines()] == ["WARNING", "WARNING"]
@@ -30,24 +30,24 @@ def test_098_an_outage_is_told_once_and_again_when_it_is_over(lines):
 
 
 def test_a_long_outage_is_told_again(lines, monkeypatch):
-    monkeypatch.setattr(patience, "_LOG_EVERY", 0)
-    patient = Patience("claim jobs", "default")
-    patient.failed(OperationalError("refused"))
-    patient.failed(OperationalError("refused"))
+    monkeypatch.setattr(outages, "_LOG_EVERY", 0)
+    outage = Outage("claim jobs", "default")
+    outage.failed(OperationalError("refused"))
+    outage.failed(OperationalError("refused"))
     assert len(lines()) == 2
 
 
 def test_010_passing_trouble_is_quiet_and_short(lines):
-    patient = Patience("claim jobs", "default")
-    assert patient.failed(deadlock()) <= 0.01
-    patient.worked()
+    outage = Outage("claim jobs", "default")
+    assert outage.failed(deadlock()) <= 0.01
+    outage.worked()
     assert [level for level, _ in lines()] == ["DEBUG"]
 
 
 def test_the_broken_connection_is_closed(monkeypatch):
     closed = []
     monkeypatch.setattr(connections["default"], "close", lambda: closed.append(True))
-    Patience("claim jobs", "default").failed(OperationalError("gone"))
+    Outage("claim jobs", "default").failed(OperationalError("gone"))
     assert closed
 
 
@@ -56,10 +56,10 @@ def test_a_connection_that_can_not_even_be_closed_is_no_matter(monkeypatch):
         raise OperationalError("gone")
 
     monkeypatch.setattr(connections["default"], "close", close)
-    assert Patience("claim jobs", "default").failed(OperationalError("gone")) > 0
+    assert Outage("claim jobs", "default").failed(OperationalError("gone")) > 0
 
 
 def test_152_statements_that_debug_keeps_are_forgotten():
     connections["default"].queries_log.append({"sql": "SELECT", "time": "0"})
-    Patience("claim jobs", "default").worked()
+    Outage("claim jobs", "default").worked()
     assert not connections["default"].queries_log

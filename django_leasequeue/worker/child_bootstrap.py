@@ -10,7 +10,7 @@ MODULE = "django_leasequeue.worker.child"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
+class ChildBootstrap:
     """A child's options, and its ends of the two pipes as file descriptors."""
 
     options: str
@@ -22,8 +22,8 @@ class Handover:
     python_path: str | None
 
     @classmethod
-    def make(cls, options: str, reports: int, control: int) -> "Handover":
-        """Return the handover to a new child of this process."""
+    def make(cls, options: str, reports: int, control: int) -> "ChildBootstrap":
+        """Return the bootstrap of a new child of this process."""
         path = [os.path.abspath(entry) for entry in sys.path]
         own = os.environ.get("PYTHONPATH")
         return cls(
@@ -35,7 +35,7 @@ class Handover:
         )
 
     def environment(self) -> dict[str, str]:
-        """Return the child's environment: this one's, and the handover."""
+        """Return the child's environment: this one's, and the bootstrap."""
         return {
             **os.environ,
             VARIABLE: json.dumps(asdict(self)),
@@ -44,8 +44,8 @@ class Handover:
         }
 
     @classmethod
-    def take(cls) -> "Handover":
-        """Return the handover of this process, and remove it from its environment."""
+    def take(cls) -> "ChildBootstrap":
+        """Return the bootstrap of this process, and remove it from its environment."""
         return cls(**json.loads(os.environ.pop(VARIABLE)))
 
     def apply(self) -> None:

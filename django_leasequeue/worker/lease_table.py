@@ -48,11 +48,11 @@ class Holding(Generic[Owner]):
 
 
 def terms_of(jobs: list[Claimed]) -> list[tuple[int, float, float, float]]:
-    """Return what a ledger has to know of jobs: id, lease, buffer, start of the lease."""
+    """Return what a leases has to know of jobs: id, lease, buffer, start of the lease."""
     return [(job.id, job.lease, job.buffer, job.renewed_at) for job in jobs]
 
 
-class Ledger(Generic[Owner]):
+class LeaseTable(Generic[Owner]):
     """Tokens by owner. All times are by `clock.now()`; every method may be called anywhere.
 
     `shortest_lease`: what to go by, in seconds, until a token's jobs are known.

@@ -1,11 +1,11 @@
-"""worker.seat: when the next child may start, and how many jobs it may take."""
+"""worker.children: when the next child may start, and how many jobs it may take."""
 
 from types import SimpleNamespace
 
 import pytest
 
 from django_leasequeue import clock
-from django_leasequeue.worker.seat import Seat, shares
+from django_leasequeue.worker.children import ChildSlot, shares
 
 
 def child(ran=0.0, name="a"):
@@ -13,45 +13,45 @@ def child(ran=0.0, name="a"):
 
 
 def test_153_instant_deaths_are_followed_by_growing_pauses():
-    seat = Seat(1, None)
-    pauses = [seat.lost(child()) for _ in range(12)]
+    slot = ChildSlot(1, None)
+    pauses = [slot.lost(child()) for _ in range(12)]
     assert pauses[:5] == [0, 0.5, 1, 2, 4]
     assert pauses[-1] == 30
     assert pauses == sorted(pauses)
 
 
 def test_a_child_that_ran_for_a_while_starts_the_row_anew():
-    seat = Seat(1, None)
+    slot = ChildSlot(1, None)
     for _ in range(5):
-        seat.lost(child())
-    assert seat.lost(child(ran=61)) == 0
-    assert seat.lost(child()) == 0.5
+        slot.lost(child())
+    assert slot.lost(child(ran=61)) == 0
+    assert slot.lost(child()) == 0.5
 
 
 def test_children_that_never_became_ready_are_counted():
-    seat = Seat(1, None)
-    seat.lost(child(name=None))
-    seat.lost(child(name=None))
-    assert seat.stillborn == 2
-    seat.lost(child())
-    assert seat.stillborn == 0
+    slot = ChildSlot(1, None)
+    slot.lost(child(name=None))
+    slot.lost(child(name=None))
+    assert slot.failed_starts == 2
+    slot.lost(child())
+    assert slot.failed_starts == 0
 
 
 def test_a_child_that_can_not_be_started_is_tried_again_later():
-    seat = Seat(1, None)
-    assert [seat.failed() for _ in range(3)] == [0.5, 1, 2]
-    assert seat.stillborn == 3
+    slot = ChildSlot(1, None)
+    assert [slot.failed() for _ in range(3)] == [0.5, 1, 2]
+    assert slot.failed_starts == 3
 
 
 def test_a_seat_is_idle_if_its_child_is_or_none_will_come():
-    seat = Seat(1, None)
-    assert seat.is_idle is False
-    seat.child = child()
-    assert seat.is_idle is False
-    seat.child.is_idle = True
-    assert seat.is_idle is True
-    seat.child, seat.is_done = None, True
-    assert seat.is_idle is True
+    slot = ChildSlot(1, None)
+    assert slot.is_idle is False
+    slot.child = child()
+    assert slot.is_idle is False
+    slot.child.is_idle = True
+    assert slot.is_idle is True
+    slot.child, slot.is_done = None, True
+    assert slot.is_idle is True
 
 
 @pytest.mark.parametrize(

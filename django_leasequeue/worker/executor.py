@@ -1,4 +1,4 @@
-"""The crew of one process: runs jobs in threads and coroutines, and has them settled."""
+"""The executor of one process: runs jobs in threads and coroutines, and has them settled."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,19 +11,17 @@ from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Outcome, Released
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.transitions.settle import Settled
-from django_leasequeue.worker import atomic, endings, events, runner, told
-from django_leasequeue.worker.conclude import conclude
+from django_leasequeue.worker import atomic, endings, events, runner
 from django_leasequeue.worker.context import JobContext
-from django_leasequeue.worker.coroutines import Coroutines
 from django_leasequeue.worker.deadlines import Deadlines
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.limit import Limit
-from django_leasequeue.worker.log import about, logger
+from django_leasequeue.worker.log import about, log_start, logger
 from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.pools import CoroutinePool, ThreadPool
 from django_leasequeue.worker.running import Run, Running
 from django_leasequeue.worker.settler import Settler
 from django_leasequeue.worker.stop import Stop
-from django_leasequeue.worker.threads import Threads
 
 # Seconds that threads have to close their connections.
 _CLOSING = 5.0
@@ -31,7 +29,7 @@ _CLOSING = 5.0
 _CANCELLING = 1.0
 
 
-class Crew:
+class Executor:
     """Everything of a worker process but its loop. `wake` is called when a run has ended."""
 
     def __init__(
@@ -51,8 +49,8 @@ class Crew:
         )
         self._settler = Settler(options.database, self._settled)
         self._deadlines = Deadlines()
-        self._threads = Threads(options.threads, self._work, wake)
-        self._coroutines = Coroutines(options.async_tasks, self._awork, wake)
+        self._threads = ThreadPool(options.threads, self._work, wake)
+        self._coroutines = CoroutinePool(options.async_tasks, self._awork, wake)
 
     @property
     def free(self) -> int:
@@ -129,7 +127,7 @@ class Crew:
         if settled is None:
             self._ended(run, outcome)
         elif self._running.close(run):
-            self._settled(run, conclude(run, outcome, settled))
+            self._settled(run, events.run_ended(run, outcome, settled))
 
     def _settle_now(self, job: Claimed, outcome: Outcome) -> Settled:
         jobs = Job.objects.using(self._database)
@@ -161,7 +159,7 @@ class Crew:
 
 def _tell_start(run: Run) -> None:
     run.started_at = clock.now()
-    told.log_start(run)
+    log_start(run.job)
 
 
 def _broken(run: Run, error: BaseException) -> Outcome:
