@@ -1,4 +1,4 @@
-"""README.md in pieces, for the tests that run it."""
+"""README.md, and docs/dedup.md, in pieces, for the tests that run them."""
 
 import re
 from typing import NamedTuple
@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tests.processes import ROOT
 
 TEXT = (ROOT / "README.md").read_text()
+DEDUP = (ROOT / "docs/dedup.md").read_text()
 PROSE = re.sub(r"^```.*?^```$", "", TEXT, flags=re.M | re.S)
 # A comment at the margin of a Python block says where what follows it belongs.
 PLACE = re.compile(
@@ -20,9 +21,9 @@ class Snippet(NamedTuple):
     code: str
 
 
-def blocks(language):
+def blocks(language, text=TEXT):
     """The fenced blocks in a language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
 
 def snippets(*places):
@@ -41,7 +42,7 @@ def commands():
     return [line.removeprefix("$ ").partition(" #")[0].strip() for line in lines]
 
 
-def table(heading):
-    """The cells of the table whose first heading is this, without its head."""
-    rows = TEXT.partition(f"\n| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
+def table(heading, text=TEXT):
+    """The cells of the table whose first heading, or headings, this is, without its head."""
+    rows = text.partition(f"\n| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]

@@ -12,6 +12,7 @@ from django.db import transaction
 from django_leasequeue import Dedup
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
+from tests import readme
 from tests.tasks import add
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -175,6 +176,18 @@ def test_the_table(state, dispatch):
     assert wrong == {}
     # Nothing else was made.
     assert len(after) - len(before) == sum(one.added for one in done)
+
+
+def test_the_docs_have_the_table():
+    """docs/dedup.md, cell by cell."""
+    shown = {
+        row[0].strip("`").replace("nothing", ""): tuple(row[1:])
+        for row in readme.table("asked", readme.DEDUP)
+    }
+    assert shown == {
+        asked: tuple(": ".join(filter(None, cell)) for cell in cells)
+        for asked, cells in ANSWERS.items()
+    }
 
 
 def dedup_id(how, asked):

@@ -26,6 +26,7 @@ from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.transitions.dispatch import batch, passes
 from django_leasequeue.transitions.dispatch import owner as owners
+from tests import readme
 from tests.callers import caller
 from tests.factories import JobFactory
 from tests.helpers import failing
@@ -220,6 +221,29 @@ def prepare(way):
     return dedup, statement.format(table=connection.ops.quote_name("leasequeue_job"))
 
 
+def test_the_docs_have_these_troubles():
+    """docs/dedup.md, cell by cell, for this database."""
+    place = ["postgres", "mysql", "mariadb", "sqlite"].index(DATABASE)
+    shown = {}
+    for trouble, *cells, outside, inside in readme.table(
+        "trouble | PostgreSQL", readme.DEDUP
+    ):
+        assert outside == "run again"
+        shown[trouble] = (cells[place], inside.strip("`"))
+    assert shown == {
+        trouble: (told_as(trouble), INSIDE[trouble].__name__) for trouble in TROUBLE
+    }
+
+
+def told_as(trouble):
+    told = TROUBLE[trouble].get(DATABASE, "")
+    if DATABASE == "postgres" and told:
+        import psycopg.errors
+
+        return getattr(psycopg.errors, told).sqlstate
+    return str(told)
+
+
 @both_ways
 @troubles
 @ways
@@ -402,6 +426,31 @@ def test_two_callers_that_take_ids_in_opposite_orders(dispatch):
     assert isinstance(loser.exception(), OperationalError)
     assert Effect.objects.count() == 0
     assert Job.objects.filter(dedup_id__in=["a", "b"]).count() == 2
+
+
+# --- The docs
+
+# Each row of docs/dedup.md's second table of troubles, and where its cells are tested.
+SHOWN_BY = {
+    "another dispatch inserts the id first": [
+        test_a_lost_insert_is_answered_outside,
+        test_018_a_lost_insert_leaves_the_callers_transaction_usable,
+    ],
+    # Inside: test_dedup_isolation.py.
+    "the winner is hidden by the snapshot": [test_a_lost_insert_is_answered_outside],
+    "a rival that does not commit": [test_the_wait_for_a_rival_is_bounded],
+    "a writer that does not commit": [test_the_wait_for_the_file_is_bounded],
+    "the id of another task": [test_the_id_of_another_task],
+    "the connection is lost": [test_a_lost_connection_is_raised],
+    "an id sequence left behind by a restore": [
+        test_a_sequence_that_a_restore_left_behind
+    ],
+}
+
+
+def test_each_trouble_of_the_docs_has_its_tests():
+    rows = readme.table("trouble | databases", readme.DEDUP)
+    assert [row[0] for row in rows] == list(SHOWN_BY)
 
 
 # --- What it costs
