@@ -44,6 +44,8 @@ PER_DJANGO = [
         "settle",
     )
 ]
+# The tests that start processes and mostly wait run beside the others.
+RACES = ["tests/concurrency", "tests/crash"]
 MYSQL_FAMILY = {"mariadb", "mysql"}
 
 
@@ -143,23 +145,17 @@ class Session:
         for series in sorted(self.program_of, key=numbers, reverse=True):
             for database in self.options.db:
                 is_newest = series == newest
-                name = f"{series} {django_for(series)} {database}"
-                self.runs.append(
-                    runs.Run(
-                        name,
-                        [
-                            *self.pytest(series, name, is_newest),
-                            *self.what(database, is_newest),
-                        ],
-                        {
-                            **environment,
-                            "LEASEQUEUE_TEST_DB": database,
-                            # The whole number once for each database.
-                            "LEASEQUEUE_TEST_JOBS": "10000" if is_newest else "1000",
-                            "COVERAGE_FILE": str(runs.RESULTS / f".coverage.{series}"),
-                        },
-                    )
-                )
+                variables = {
+                    **environment,
+                    "LEASEQUEUE_TEST_DB": database,
+                    # The whole number once for each database.
+                    "LEASEQUEUE_TEST_JOBS": "10000" if is_newest else "1000",
+                    "COVERAGE_FILE": str(runs.RESULTS / f".coverage.{series}"),
+                }
+                for part, tests in self.parts(database, is_newest).items():
+                    name = f"{series} {django_for(series)} {database} {part}"
+                    command = [*self.pytest(series, name, is_newest), *tests]
+                    self.runs.append(runs.Run(name, command, variables))
 
     def pytest(self, series, name, is_newest):
         program = [self.program_of[series], "-X", "dev", "-m"]
@@ -168,15 +164,17 @@ class Session:
         cache = runs.RESULTS / f"cache-{name.replace(' ', '-')}"
         return [*program, "pytest", "-o", f"cache_dir={cache}", *self.options.pytest]
 
-    def what(self, database, is_newest):
-        """Return the tests that a run has, as pytest's arguments."""
+    def parts(self, database, is_newest):
+        """Return the runs for a database: name -> the tests, as pytest's arguments."""
         named = [word.partition("::")[0] for word in self.options.pytest]
         if any(os.path.exists(word) for word in named):
-            return []
+            return {"chosen": []}
         if not is_newest and database != "sqlite":
-            return PER_DJANGO
+            return {"schema,verbs": PER_DJANGO}
         # unit/ has no database, so one run of it for each Python is enough.
-        return ["tests"] if database == "sqlite" else ["tests", "--ignore=tests/unit"]
+        ignored = RACES if database == "sqlite" else [*RACES, "tests/unit"]
+        rest = ["tests", *(f"--ignore={folder}" for folder in ignored)]
+        return {"races,kills": RACES, "others": rest}
 
     def show(self, run):
         print(f"{run.name}: {run.result} in {run.seconds:.0f} s", flush=True)
@@ -203,16 +201,16 @@ class Session:
     def report(self, programs, seconds):
         versions = {program.kind: program.version for program in programs}
         versions["sqlite"] = sqlite_version(self.newest)
-        print("\nPython   Django  Database            Result")
+        print("\nPython   Django  Database            Tests          Result")
         for run in self.runs:
             if not run.is_pytest:
-                print(f"{run.name:<37}{run.result} in {run.seconds:.0f} s")
+                print(f"{run.name:<52}{run.result} in {run.seconds:.0f} s")
                 continue
-            series, django, kind = run.name.split()
+            series, django, kind, part = run.name.split()
             python = str(self.python_of[series])
             database = f"{NAMES.get(kind, 'SQLite')} {versions[kind]}"
             result = f"{run.result} in {run.seconds:.0f} s"
-            print(f"{python:<9}{django:<8}{database:<20}{result}")
+            print(f"{python:<9}{django:<8}{database:<20}{part:<15}{result}")
         for sentence in self.left_out:
             print(f"Left out: {sentence}")
         for sentence in self.failures:
