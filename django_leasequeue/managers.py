@@ -170,6 +170,16 @@ class JobQuerySet(models.QuerySet):
         """See transitions.release."""
         return transitions.release.release(self._rows(), token, ids, death)
 
+    def prune(self, *, queue: str | None = None, dry_run=False, after_step=None):
+        """Remove finished jobs that the rules of retention keep no longer.
+
+        `queue`: of this one alone. `dry_run`: only count them. `after_step`: called after
+        every few hundred rows, each of which are removed in a transaction of their own; if
+        it returns False, that was the last. Returns a Counter by status. The tasks have to
+        be imported, or their own rules are not known.
+        """
+        return transitions.prune.prune(self._rows(), queue, dry_run, after_step)
+
     def _rows(self):
         if self.query.where or self.query.is_sliced:
             raise TypeError(
@@ -191,6 +201,7 @@ class JobQuerySet(models.QuerySet):
         renew,
         settle,
         release,
+        prune,
     ):
         _verb.alters_data = True  # type: ignore[union-attr]
     del _verb

@@ -16,6 +16,8 @@ from django_leasequeue.conf import conf
 from django_leasequeue.dedup import Dedup, check_text
 from django_leasequeue.durations import Duration, seconds
 from django_leasequeue.exceptions import UndiscoverableTask, UnknownTask
+from django_leasequeue.retention import Rules
+from django_leasequeue.retention import read as read_retention
 
 LONGEST_NAME = 255
 LONGEST_QUEUE = 100
@@ -43,6 +45,8 @@ class TaskOptions:
     atomic: bool = False
     takes_context: bool = False
     dedup: str | Dedup | Callable[..., str | Dedup | None] | None = None
+    # As the setting RETENTION; the statuses that are not named are the queue's affair.
+    retention: Any = field(default_factory=dict, hash=False)
     aliases: tuple[str, ...] = ()
     retry_on: tuple[type[BaseException], ...] = ()
     discard_on: tuple[type[BaseException], ...] = ()
@@ -69,6 +73,8 @@ class TaskOptions:
             raise ValueError(
                 f"on_timeout must be 'retry' or 'fail', not {self.on_timeout!r}."
             )
+        rules = read_retention(f"The retention of {self.name!r}", self.retention)
+        object.__setattr__(self, "retention", rules)
         if not callable(self.dedup):
             as_dedup(self.dedup)
         if self.atomic and self.is_async:
@@ -163,6 +169,15 @@ def get(name: str) -> TaskOptions:
 def names() -> list[str]:
     """Return the names of all registered tasks, without aliases, in order."""
     return sorted({options.name for options in _tasks.values()})
+
+
+def retention(name: str, queue: str) -> Rules:
+    """Return how long finished jobs of a task are kept in a queue, by status.
+
+    A name that nobody registered any more has the queue's rules.
+    """
+    task = _tasks.get(name)
+    return conf.retention(queue) | (task.retention if task else {})
 
 
 def resolve(task: Any) -> TaskOptions:

@@ -29,4 +29,6 @@ TRANSITIONS = {
     "renew": ({Status.RUNNING}, {Status.RUNNING}),
     "settle": ({Status.RUNNING}, {Status.PENDING, *FINAL}),
     "release": ({Status.RUNNING}, {Status.PENDING, Status.CANCELLED}),
+    # Whose rows it removes.
+    "prune": (FINAL, set()),
 }

@@ -105,6 +105,7 @@ def task(function=None, /, *, name=None, **options):
     that returns one. `timeout`: seconds or a timedelta that a run may take, any time unless
     given; at its end JobTimeout is raised in the task, and if it goes on its process is
     killed. `on_timeout`: "retry" makes that a failed attempt, "fail" the job's end.
+    `retention`: how long its finished jobs are kept, as the setting RETENTION.
     `retry_on`: only these exceptions are retried, all unless given; `discard_on`: these fail
     the job at once.
 

@@ -5,6 +5,7 @@ from django_leasequeue.conf.keys import PER_QUEUE, SETTINGS
 from django_leasequeue.conf.kinds import Problem, WrongSetting
 from django_leasequeue.conf.lookup import of_project, of_queue, pair_problem
 from django_leasequeue.conf.problems import problems
+from django_leasequeue.retention import Rules
 
 __all__ = ["PER_QUEUE", "SETTINGS", "Problem", "WrongSetting", "conf"]
 
@@ -37,6 +38,11 @@ class Conf:
     def backoff(self, queue: str) -> Backoff:
         """Return how long a job waits between its attempts."""
         return of_queue("BACKOFF", queue)
+
+    def retention(self, queue: str) -> Rules:
+        """Return how long finished jobs are kept, by status."""
+        project = SETTINGS["RETENTION"].default | of_project("RETENTION")
+        return project | of_queue("RETENTION", queue)
 
     @property
     def processes(self) -> int:

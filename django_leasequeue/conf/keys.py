@@ -1,7 +1,18 @@
 """The keys of LEASEQUEUE, each with its default and where that number comes from."""
 
 from django_leasequeue.backoff import Exponential
-from django_leasequeue.conf.kinds import Backoff, Duration, Modules, Setting, Whole
+from django_leasequeue.conf.kinds import (
+    Backoff,
+    Duration,
+    Modules,
+    Retention,
+    Setting,
+    Whole,
+)
+from django_leasequeue.retention import Rule
+from django_leasequeue.states import Status
+
+_DAY = 24 * 3600.0
 
 SETTINGS: dict[str, Setting] = {
     # A job of a vanished worker waits this long. Kubernetes, too, gives a node 300 s
@@ -19,6 +30,15 @@ SETTINGS: dict[str, Setting] = {
     "MAX_ATTEMPTS": Whole(1, minimum=1),
     # Its cap is the lease: a failure waits no longer than a crash would.
     "BACKOFF": Backoff(Exponential(base=1, factor=2, max=300, jitter=0.25)),
+    # What went well is looked at on the same day if at all; what did not, once a month is
+    # soon enough, also for whoever was on holiday. Solid Queue keeps a day, too.
+    "RETENTION": Retention(
+        {
+            Status.SUCCEEDED: Rule(_DAY),
+            Status.FAILED: Rule(30 * _DAY),
+            Status.CANCELLED: Rule(30 * _DAY),
+        }
+    ),
     # One; a second is a second interpreter's memory, so it is asked for.
     "PROCESSES": Whole(1, minimum=1),
     # Python runs one thread at a time, so threads serve tasks that wait; each holds a
@@ -41,5 +61,12 @@ SETTINGS: dict[str, Setting] = {
 }
 # Those that QUEUES may set for a queue of its own.
 PER_QUEUE = frozenset(
-    {"LEASE", "SAFETY_BUFFER", "MAX_RECOVERIES", "MAX_ATTEMPTS", "BACKOFF"}
+    {
+        "LEASE",
+        "SAFETY_BUFFER",
+        "MAX_RECOVERIES",
+        "MAX_ATTEMPTS",
+        "BACKOFF",
+        "RETENTION",
+    }
 )

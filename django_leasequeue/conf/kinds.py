@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_leasequeue import backoff
+from django_leasequeue import backoff, retention
 from django_leasequeue.durations import seconds
 
 # Integer columns end here on every database.
@@ -115,4 +115,22 @@ class Modules:
         return tuple(value)
 
 
-Setting = Duration | Whole | Backoff | Modules
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long finished jobs are kept; by status once read, of those that are named."""
+
+    default: retention.Rules
+
+    def read(self, where: str, value: Any) -> retention.Rules:
+        try:
+            return retention.read(where, value)
+        except retention.UnknownKey as error:
+            raise WrongSetting(Problem("E009", str(error))) from error
+        except TypeError as error:
+            hint = 'For one status alone: {"succeeded": 3600}.'
+            raise WrongSetting(Problem("E003", str(error), hint)) from error
+        except ValueError as error:
+            raise WrongSetting(Problem("E004", str(error))) from error
+
+
+Setting = Duration | Whole | Backoff | Modules | Retention

@@ -37,6 +37,12 @@ from django_leasequeue.db.locks import (
     wait_for_unchanged,
     write_transaction,
 )
+from django_leasequeue.db.removal import (
+    delete,
+    keys_go_freely,
+    others_see_deletes,
+    remove,
+)
 from django_leasequeue.db.schema import Exactly, PartialIndex, exact_collation
 from django_leasequeue.db.waits import BoundedNow, bounded_transaction, waiting_at_most
 
@@ -49,6 +55,7 @@ __all__ = [
     "bounded_transaction",
     "bulk_insert_returns_ids",
     "by_key",
+    "delete",
     "exact_collation",
     "first_inserted_id",
     "forced",
@@ -61,10 +68,13 @@ __all__ = [
     "is_sequence_behind",
     "is_violation",
     "keeps_others_out",
+    "keys_go_freely",
     "lanes",
     "loaded_time",
     "locking_read_is_fresh",
+    "others_see_deletes",
     "reads_are_fresh",
+    "remove",
     "rerun",
     "reserve_ids",
     "saying_what_to_migrate",

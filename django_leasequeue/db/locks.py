@@ -72,10 +72,10 @@ def take(rows, through: str | None = None) -> list[Any]:
 
 @contextmanager
 def forced(rows, index: str = "PRIMARY"):
-    """Let selects and updates of the rows' table go through this index, on MySQL and MariaDB.
+    """Let selects, updates and deletes of the rows' table go through this index.
 
-    Of a small table their planner would rather read every row, and a statement that locks
-    would wait for other people's.
+    On MySQL and MariaDB. Of a small table their planner would rather read every row, and a
+    statement that locks would wait for other people's.
     """
     connection = transaction.get_connection(rows.db)
     if connection.vendor != "mysql":
@@ -87,6 +87,9 @@ def forced(rows, index: str = "PRIMARY"):
 
 
 def _force_index(table, index, execute, sql, params, many, context):
+    if sql.startswith(f"DELETE FROM {table} "):
+        # Only the form for several tables takes the word.
+        sql = sql.replace("DELETE ", f"DELETE {table} ", 1)
     for words in (f" FROM {table} ", f"UPDATE {table} "):
         sql = sql.replace(words, f"{words}FORCE INDEX ({index}) ", 1)
     return execute(sql, params, many, context)

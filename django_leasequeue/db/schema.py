@@ -28,11 +28,11 @@ class Exactly(models.Func):
 
 
 class PartialIndex(models.Index):
-    """An index over the rows that meet `where`, a dict of column values.
+    """An index over the rows that meet `where`, a dict of column values or `column__isnull`.
 
-    Where the database has no partial indexes, the columns of `where`, sorted, lead a full
-    one, which serves the same queries. The condition is kept from Django's own `condition`, so that
-    such databases get an index and no models.W037.
+    Where the database has no partial indexes, the columns whose value `where` tells, sorted,
+    lead a full one, which serves the same queries. The condition is kept from Django's own
+    `condition`, so that such databases get an index and no models.W037.
     """
 
     def __init__(self, *, where: dict[str, Any], **kwargs):
@@ -45,9 +45,8 @@ class PartialIndex(models.Index):
                 name=self.name, fields=self.fields, condition=models.Q(**self.where)
             )
         else:
-            index = models.Index(
-                name=self.name, fields=[*sorted(self.where), *self.fields]
-            )
+            told = sorted(name for name in self.where if "__" not in name)
+            index = models.Index(name=self.name, fields=[*told, *self.fields])
         return index.create_sql(model, schema_editor, using=using, **kwargs)
 
     def deconstruct(self):

@@ -153,6 +153,15 @@ class Job(models.Model):
                 where={"status": Status.RUNNING.value},
                 fields=["processing_token", "id"],
             ),
+            # Finished jobs that one rule of retention is for, oldest first: see
+            # transitions.prune. Entered once, by settle, where the database can leave the
+            # others out; with the status in it, so that a month of failures is not waded
+            # through for what succeeded yesterday.
+            PartialIndex(
+                name="leasequeue_finished",
+                where={"finished_at__isnull": False},
+                fields=["status", "queue", "task", "finished_at", "id"],
+            ),
         ]
 
     def __str__(self):

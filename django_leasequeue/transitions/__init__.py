@@ -4,9 +4,10 @@ from django_leasequeue.transitions import (
     cancel,
     claim,
     dispatch,
+    prune,
     release,
     renew,
     settle,
 )
 
-__all__ = ["cancel", "claim", "dispatch", "release", "renew", "settle"]
+__all__ = ["cancel", "claim", "dispatch", "prune", "release", "renew", "settle"]

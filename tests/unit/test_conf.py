@@ -122,7 +122,7 @@ DURATIONS = sorted(key for key in SETTINGS if type(SETTINGS[key].default) is flo
 def test_there_are_settings_of_both_kinds():
     """The lists of the tests below are not empty by mistake."""
     assert len(WHOLE) + len(DURATIONS) == len(SETTINGS) - len(
-        {"BACKOFF", "TASK_MODULES"}
+        {"BACKOFF", "RETENTION", "TASK_MODULES"}
     )
 
 
@@ -239,6 +239,12 @@ def test_e008_task_modules_are_dotted_names(settings, name):
     assert found(settings, {"TASK_MODULES": ["shop.background", name]}) == ["E008"]
 
 
+@pytest.mark.parametrize("value", [{"days": 1}, {"failed": {"max": 1}}])
+def test_e009_retention_by_age_count_and_status(settings, value):
+    """A key that is none of these is told; see test_prune_rules.py."""
+    assert found(settings, {"RETENTION": value}) == ["E009"]
+
+
 @pytest.mark.parametrize(
     ("key", "read"),
     [
@@ -247,6 +253,7 @@ def test_e008_task_modules_are_dotted_names(settings, name):
         ("MAX_RECOVERIES", lambda: conf.max_recoveries("mail")),
         ("MAX_ATTEMPTS", lambda: conf.max_attempts("mail")),
         ("BACKOFF", lambda: conf.backoff("mail")),
+        ("RETENTION", lambda: conf.retention("mail")),
         ("PROCESSES", lambda: conf.processes),
         ("THREADS", lambda: conf.threads),
         ("ASYNC_TASKS", lambda: conf.async_tasks),

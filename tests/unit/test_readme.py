@@ -9,7 +9,7 @@ from dataclasses import fields
 
 import pytest
 
-from django_leasequeue import backoff, conf
+from django_leasequeue import backoff, conf, retention
 from django_leasequeue.management.commands.runjobs import Command
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.specs import JobSpec
@@ -42,6 +42,8 @@ def test_settings_table_is_conf():
         text = plain(default)
         if text.startswith("Exponential"):
             assert eval(text, vars(backoff)) == actual
+        elif plain(key) == "RETENTION":
+            assert retention.read(key, eval(text)) == actual
         else:
             assert eval(text) == (list(actual) if actual == () else actual), key
         assert (per_queue == "yes") is (plain(key) in conf.PER_QUEUE), key

@@ -1,0 +1,115 @@
+"""Deleting rows for good, beside everybody who uses the table."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
+
+from django.db import Error, IntegrityError, transaction
+from django.db.models import ProtectedError, Q, RestrictedError
+from django.db.models.signals import post_delete, pre_delete
+
+from django_leasequeue.db.errors import is_lock_wait, is_passing_trouble, rerun
+from django_leasequeue.db.locks import forced, take, unindexed, write_transaction
+from django_leasequeue.db.waits import bounded_transaction
+
+# Seconds to wait for a lock on what hangs on a row: index entries, rows of other models.
+# What is locked for longer is left.
+_BRIEFLY = 1
+
+
+def remove(rows, ids: list[int], condition: Q, seconds: float) -> int:
+    """Delete those rows of these ids that meet the condition; return how many.
+
+    In one transaction, or in several if some can't be deleted: rows that somebody has
+    locked, or that other models protect, are left. Other models' rows go as their on_delete
+    says, and signals are sent if anybody listens, as QuerySet.delete() does it. Each
+    transaction runs again through passing trouble, for `seconds`.
+    """
+    try:
+        return rerun(
+            partial(_remove, rows, ids, condition),
+            using=rows.db,
+            seconds=seconds,
+            again=_is_soon_over,
+        )
+    except (ProtectedError, RestrictedError, IntegrityError):
+        pass
+    except Exception as error:
+        if not is_lock_wait(error, transaction.get_connection(rows.db)):
+            raise
+    if len(ids) == 1:
+        return 0
+    half = len(ids) // 2
+    return sum(
+        remove(rows, some, condition, seconds) for some in (ids[:half], ids[half:])
+    )
+
+
+def _is_soon_over(error: BaseException, connection) -> bool:
+    return is_passing_trouble(error, connection) and not is_lock_wait(error, connection)
+
+
+def _remove(rows, ids: list[int], condition: Q) -> int:
+    with (
+        _brief_session(rows.db),
+        write_transaction(rows),
+        _brief_transaction(rows.db),
+        forced(rows),
+    ):
+        found = rows.filter(unindexed(condition, using=rows.db), pk__in=ids)
+        free = take(found.order_by("pk").values_list("pk", flat=True))
+        # The key alone, should other models' rows have to be looked for first.
+        return delete(rows.filter(pk__in=free).only("pk")) if free else 0
+
+
+def delete(rows) -> int:
+    """Delete rows; return how many of them there were, without those of other models."""
+    _, by_model = rows.delete()
+    return by_model.get(rows.model._meta.label, 0)
+
+
+def others_see_deletes(model) -> bool:
+    """Whether code or rows of other apps have a say when a row of the model is deleted."""
+    own = model._meta.app_label
+    if any(signal.has_listeners(model) for signal in (pre_delete, post_delete)):
+        return True
+    return any(
+        field.related_model._meta.app_label != own
+        for field in model._meta.get_fields(include_hidden=True)
+        if field.auto_created and not field.concrete
+    )
+
+
+def keys_go_freely(using: str) -> bool:
+    """Whether the unique keys of a row can be deleted without waiting for whoever asked for them.
+
+    InnoDB locks the entry of a key for everybody who was told that it is taken, until their
+    transaction ends.
+    """
+    return transaction.get_connection(using).vendor != "mysql"
+
+
+@contextmanager
+def _brief_session(using: str) -> Iterator[None]:
+    """Let statements wait for a second at the most, where a session tells that (InnoDB)."""
+    connection = transaction.get_connection(using)
+    if connection.vendor != "mysql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@SESSION.innodb_lock_wait_timeout")
+        usual = cursor.fetchone()[0]
+        cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {_BRIEFLY}")
+    try:
+        yield
+    finally:
+        # A connection that was lost takes the setting along.
+        with suppress(Error), connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {usual}")
+
+
+def _brief_transaction(using: str) -> AbstractContextManager[None]:
+    """The same, where a transaction tells it (PostgreSQL). On SQLite whoever writes is alone."""
+    if transaction.get_connection(using).vendor != "postgresql":
+        return nullcontext()
+    return bounded_transaction(using, _BRIEFLY)
