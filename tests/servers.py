@@ -30,25 +30,29 @@ from tests.server_programs import ServerMissing
 
 START_SECONDS = 180
 STOP_SECONDS = 60
-# Durability is what a crash of the *machine* would test. Nothing here does that.
 POSTGRES_SETTINGS = {
     "deadlock_timeout": "200ms",
-    "fsync": "off",
-    "full_page_writes": "off",
     "max_connections": "300",
-    "synchronous_commit": "off",
     "unix_socket_directories": "",
 }
 MYSQL_SETTINGS = {
     "character-set-server": "utf8mb4",
-    "innodb-doublewrite": "OFF",
-    "innodb-flush-log-at-trx-commit": "0",
     "innodb-use-native-aio": "OFF",
     "max-connections": "400",
     "performance-schema": "OFF",
     "skip-log-bin": None,
     "skip-name-resolve": None,
     "socket": "server.sock",  # in the data folder: a path of any length fits
+}
+# Durability is what a crash of the *machine* would test. No test does that.
+POSTGRES_UNDURABLE = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+}
+MYSQL_UNDURABLE = {
+    "innodb-doublewrite": "OFF",
+    "innodb-flush-log-at-trx-commit": "0",
 }
 
 
@@ -62,8 +66,9 @@ class Server:
     kind = ""
     stop_signal = signal.SIGTERM
 
-    def __init__(self, program):
+    def __init__(self, program, durable=False):
         self.program = program
+        self.durable = durable
         self.base = Path(tempfile.mkdtemp(prefix=f"leasequeue-{self.kind}-"))
         self.data = self.base / "data"
         self.log = self.base / "log"
@@ -171,7 +176,8 @@ class Postgres(Server):
         self.run([initdb, "-D", self.data, "-U", "leasequeue", *options])
 
     def command(self):
-        settings = [f"--{name}={value}" for name, value in POSTGRES_SETTINGS.items()]
+        chosen = POSTGRES_SETTINGS | ({} if self.durable else POSTGRES_UNDURABLE)
+        settings = [f"--{name}={value}" for name, value in chosen.items()]
         place = ["-D", self.data, "-h", "127.0.0.1", "-p", self.port]
         return [self.program.path, *place, *settings]
 
@@ -191,7 +197,9 @@ class MySQL(Server):
         self.run([self.program.path, *self.place(), "--initialize-insecure"])
 
     def place(self):
-        return ["--no-defaults", f"--datadir={self.data}"]
+        # It must come first, and a script around the server may have it already.
+        first = [] if _has_it_already(self.program.path) else ["--no-defaults"]
+        return [*first, f"--datadir={self.data}"]
 
     def command(self):
         users = self.base / "users.sql"
@@ -199,9 +207,10 @@ class MySQL(Server):
             "CREATE USER IF NOT EXISTS leasequeue@'%';\n"
             "GRANT ALL ON *.* TO leasequeue@'%' WITH GRANT OPTION;\n"
         )
+        chosen = MYSQL_SETTINGS | ({} if self.durable else MYSQL_UNDURABLE)
         settings = [
             f"--{name}" if value is None else f"--{name}={value}"
-            for name, value in MYSQL_SETTINGS.items()
+            for name, value in chosen.items()
         ]
         return [
             self.program.path,
@@ -246,9 +255,12 @@ def environment(servers):
 
 
 @contextlib.contextmanager
-def running(programs):
-    """Run a server for each of `programs` at once; yields them, stops them at the end."""
-    servers = [KINDS[program.kind](program) for program in programs]
+def running(programs, durable=False):
+    """Run a server for each of `programs` at once; yields them, stops them at the end.
+
+    `durable`: whether what is committed would outlast a crash of the machine.
+    """
+    servers = [KINDS[program.kind](program, durable) for program in programs]
     try:
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda server: server.start(), servers))
@@ -256,6 +268,13 @@ def running(programs):
     finally:
         for server in servers:
             server.stop()
+
+
+def _has_it_already(path):
+    with path.open("rb") as file:
+        is_script = file.read(2) == b"#!"
+        lines = file.read(4000).splitlines() if is_script else []
+    return any(b" --no-defaults" in line for line in lines if line[:1] != b"#")
 
 
 def _free_port():

@@ -1,0 +1,63 @@
+"""The database between and during measures, as the benchmark's own connection sees it."""
+
+from django.db import connection
+
+from benchmarks.floors import TABLE
+from django_leasequeue.models import Job
+
+JOBS = Job._meta.db_table
+_UNFINISHED = {
+    JOBS: f"SELECT 1 FROM {JOBS} WHERE status IN ('pending', 'running') LIMIT 1",
+    TABLE: f"SELECT 1 FROM {TABLE} WHERE status <> 2 LIMIT 1",
+}
+
+
+def empty() -> None:
+    """Remove all jobs of both kinds."""
+    for table in _UNFINISHED:
+        if connection.vendor == "sqlite":
+            _fetch(f"DELETE FROM {table}")
+        else:
+            _fetch(f"TRUNCATE TABLE {table}")
+
+
+def analyze(table: str) -> None:
+    """Have the planner look at a table that has just been filled."""
+    words = "ANALYZE TABLE" if connection.vendor == "mysql" else "ANALYZE"
+    _fetch(f"{words} {table}")
+
+
+def unfinished(table: str) -> bool:
+    """Whether a job of the table has not ended."""
+    return bool(_fetch(_UNFINISHED[table]))
+
+
+def counters() -> dict[str, float]:
+    """Return what the server has counted since its start: statements, or bytes of WAL."""
+    if connection.vendor == "postgresql":
+        (row,) = _fetch("SELECT pg_current_wal_insert_lsn() - '0/0'")
+        return {"WAL bytes": float(row[0])}
+    if connection.vendor == "mysql":
+        (row,) = _fetch("SHOW GLOBAL STATUS LIKE 'Questions'")
+        return {"statements": float(row[1])}
+    return {}
+
+
+def per_job(before: dict[str, float], count: int) -> dict[str, float]:
+    """Return what was counted since `before`, for each of `count` jobs."""
+    now = counters()
+    return {name: (now[name] - before[name]) / count for name in before}
+
+
+def server_version() -> str:
+    """Return the version of the database."""
+    if connection.vendor == "postgresql":
+        return _fetch("SHOW server_version")[0][0].split()[0]
+    name = "sqlite_version" if connection.vendor == "sqlite" else "version"
+    return _fetch(f"SELECT {name}()")[0][0]
+
+
+def _fetch(sql: str) -> list:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall()) if cursor.description else []
