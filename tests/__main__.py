@@ -166,8 +166,7 @@ class Session:
 
     def parts(self, database, is_newest):
         """Return the runs for a database: name -> the tests, as pytest's arguments."""
-        named = [word.partition("::")[0] for word in self.options.pytest]
-        if any(os.path.exists(word) for word in named):
+        if self.options.chosen:
             return {"chosen": []}
         if not is_newest and database != "sqlite":
             return {"schema,verbs": PER_DJANGO}
@@ -265,9 +264,15 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     wrong = set(options.db) - set(DATABASES)
     if wrong:
-        parser.error(f"no such database: {', '.join(sorted(wrong))}")
+        parser.error(
+            f"no such database: {', '.join(sorted(wrong))}; there are "
+            f"{', '.join(DATABASES)}"
+        )
     options.db = list(options.db)
     options.pytest = rest
+    options.chosen = any(os.path.exists(word.partition("::")[0]) for word in rest)
+    # What a part of the tests covers says nothing of the whole.
+    options.no_coverage |= options.chosen or bool({"-k", "-m"}.intersection(rest))
     return options
 
 
