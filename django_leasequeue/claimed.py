@@ -39,6 +39,8 @@ class Claimed:
     renewed_at: float = field(default_factory=clock.now)
     # When the claim was sent; stays.
     sent_at: float = field(default_factory=clock.now)
+    # Whether a settle was sent that removes the row, which it may have done unheard.
+    removal_sent: bool = False
 
     @property
     def fence(self) -> tuple[int, int]:

@@ -58,8 +58,11 @@ def _remove(rows, ids: list[int], condition: Q) -> int:
     ):
         found = rows.filter(unindexed(condition, using=rows.db), pk__in=ids)
         free = take(found.order_by("pk").values_list("pk", flat=True))
-        # The key alone, should other models' rows have to be looked for first.
-        return delete(rows.filter(pk__in=free).only("pk")) if free else 0
+        going = rows.filter(pk__in=free)
+        if not _is_listened_to(rows.model):
+            # Other models' rows are looked for by the key, so the rest need not be read.
+            going = going.only("pk")
+        return delete(going) if free else 0
 
 
 def delete(rows) -> int:
@@ -71,13 +74,15 @@ def delete(rows) -> int:
 def others_see_deletes(model) -> bool:
     """Whether code or rows of other apps have a say when a row of the model is deleted."""
     own = model._meta.app_label
-    if any(signal.has_listeners(model) for signal in (pre_delete, post_delete)):
-        return True
-    return any(
+    return _is_listened_to(model) or any(
         field.related_model._meta.app_label != own
         for field in model._meta.get_fields(include_hidden=True)
         if field.auto_created and not field.concrete
     )
+
+
+def _is_listened_to(model) -> bool:
+    return any(signal.has_listeners(model) for signal in (pre_delete, post_delete))
 
 
 def keys_go_freely(using: str) -> bool:

@@ -1,7 +1,8 @@
 """Settle: running -> what the run's outcome says, refused once the lease is not its own.
 
 The one write that most queues leave unguarded. A row is changed only while its token is the
-claim's and more than the safety buffer is left of its lease, by the database's clock.
+claim's and more than the safety buffer is left of its lease, by the database's clock. One
+that is not to be kept at all is removed under the same guard.
 """
 
 from collections import defaultdict
@@ -9,20 +10,23 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple, assert_never
 
+from django.db import IntegrityError
 from django.db.models import (
     BooleanField,
     Case,
     F,
+    Q,
     QuerySet,
     TextField,
     Value,
     When,
 )
 
-from django_leasequeue import db
+from django_leasequeue import db, registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.conf import conf
 from django_leasequeue.errors import errors_with
+from django_leasequeue.exceptions import UnknownTask
 from django_leasequeue.outcomes import (
     Cancelled,
     Failed,
@@ -32,8 +36,9 @@ from django_leasequeue.outcomes import (
     Snoozed,
     Succeeded,
 )
+from django_leasequeue.retention import Rule, no_window_lasts
 from django_leasequeue.rounds import cancelled, new_round
-from django_leasequeue.states import Status
+from django_leasequeue.states import FINAL, Status
 
 # Seconds for which a settle runs again by itself; the settler tries until the lease ends.
 RERUN_FOR = 5.0
@@ -61,10 +66,11 @@ class Settled(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What others asked of a job while it ran."""
+    """What others asked of a job while it ran, and whether its row may go at once."""
 
     rerun: bool
     cancel: bool
+    may_go: bool
 
 
 class _LeaseEnded(Exception):
@@ -84,24 +90,35 @@ def settle(
     5 s.
     """
     alone = with_writes and db.keeps_others_out(rows.db)
+    removing = True
     while True:
         try:
             return db.rerun(
-                partial(_settle, rows, finished, alone),
+                partial(_settle, rows, finished, alone, removing),
                 using=rows.db,
                 seconds=RERUN_FOR,
             )
         except _LeaseEnded:
             # By the next pass the lock's own condition leaves that job out.
             continue
+        except IntegrityError:
+            # Perhaps a foreign key that Django knows nothing of; then the row stays.
+            if not removing or with_writes:
+                raise
+            removing = False
 
 
-def _settle(rows, finished, alone: bool) -> list[Settled]:
+def _settle(rows, finished, alone: bool, removing: bool) -> list[Settled]:
     written: set[tuple[int, int]] = set()
     with db.write_transaction(rows):
         held = _lock(rows, [job for job, _ in finished], alone)
         for columns, jobs in _grouped(finished, held):
-            _write(rows, columns, jobs, alone)
+            removable = [job for job in jobs if removing and held[job.fence].may_go]
+            leaving = _leaving(rows, removable, columns["status"])
+            _remove(rows, leaving, alone)
+            gone = {job.fence for job in leaving}
+            stay = [job for job in jobs if job.fence not in gone]
+            _write(rows, columns, stay, alone)
             written.update(job.fence for job in jobs)
     missed = [job for job, _ in finished if job.fence not in written]
     verdicts = _explain(rows, missed) if missed else {}
@@ -129,14 +146,20 @@ def _lock(rows, jobs: list[Claimed], alone: bool) -> dict[tuple[int, int], Asked
     by_buffer = defaultdict(list)
     for job in jobs:
         by_buffer[job.buffer].append(job)
+    free = Q(dedup_id__isnull=True)
+    if db.keys_go_freely(rows.db):
+        free = no_window_lasts()
+    may_go = Case(
+        When(free, then=Value(True)), default=Value(False), output_field=BooleanField()
+    )
     held = {}
     for some in by_buffer.values():
-        for pk, claims, rerun, cancel_requested_at in db.take(
+        for pk, claims, rerun, cancel_requested_at, is_free in db.take(
             _lasting(rows, some, alone)
             .order_by("pk")
-            .values_list("pk", "claims", "rerun", "cancel_requested_at")
+            .values_list("pk", "claims", "rerun", "cancel_requested_at", may_go)
         ):
-            held[pk, claims] = Asked(rerun, cancel_requested_at is not None)
+            held[pk, claims] = Asked(rerun, cancel_requested_at is not None, is_free)
     return held
 
 
@@ -151,8 +174,35 @@ def _grouped(finished, held):
         yield _columns(*group[0], asked), [job for job, _ in group]
 
 
+def _leaving(rows, jobs: list[Claimed], status: Status) -> list[Claimed]:
+    """Return those of which no row is kept once they are in this status."""
+    if status not in FINAL:
+        return []
+    leaving = [job for job in jobs if _rule(job, status).removes_at_once]
+    return [] if leaving and db.others_see_deletes(rows.model) else leaving
+
+
+def _rule(job: Claimed, status: Status) -> Rule:
+    try:
+        registry.get(job.task)
+    except UnknownTask:
+        # Known elsewhere it may have rules of its own, which prune goes by.
+        return Rule()
+    return registry.retention(job.task, job.queue)[status]
+
+
+def _remove(rows, jobs: list[Claimed], alone: bool) -> None:
+    if not jobs:
+        return
+    for job in jobs:
+        job.removal_sent = True
+    with db.forced(rows):
+        if db.delete(_lasting(rows, jobs, alone)) != len(jobs):
+            raise _LeaseEnded
+
+
 def _write(rows, columns: dict, jobs: list[Claimed], alone: bool) -> None:
-    if _lasting(rows, jobs, alone).update(**columns) != len(jobs):
+    if jobs and _lasting(rows, jobs, alone).update(**columns) != len(jobs):
         raise _LeaseEnded
 
 
@@ -235,6 +285,9 @@ def _explain(rows, missed: list[Claimed]) -> dict[tuple[int, int], Settled]:
 
 
 def _verdict(job: Claimed, row) -> Settled:
+    if row is None and job.removal_sent and job.is_held:
+        # By this very settle, of which the answer was lost: nobody else could have it yet.
+        return Settled(Verdict.WRITTEN)
     if row is None:
         return Settled(Verdict.LOST, None, "its row was removed")
     if row["last_token"] == job.token:
