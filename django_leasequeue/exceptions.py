@@ -16,13 +16,14 @@ def _rebuilt(kind, args, facts):
 
 
 class UnknownTask(LeaseQueueError, LookupError):
-    """No task of this name is registered in this process."""
+    """No task of this name is registered in this process. `close`: a name that is like it."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, name, close=None):
+        self.name, self.close = name, close
+        hint = f"Did you mean {close!r}? " if close else ""
         super().__init__(
-            f"No task is registered as {name!r}. Tasks are found in the 'tasks' module of "
-            "each installed app and in the modules that LEASEQUEUE['TASK_MODULES'] lists."
+            f"No task is registered as {name!r}. {hint}Tasks are found in the 'tasks' module "
+            "of each installed app and in the modules that LEASEQUEUE['TASK_MODULES'] lists."
         )
 
 

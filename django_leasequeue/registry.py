@@ -5,6 +5,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -200,7 +201,17 @@ def _named(name: str) -> TaskOptions:
     except UnknownTask:
         # A web process imports only the tasks that it calls by themselves.
         autodiscover()
+    try:
         return get(name)
+    except UnknownTask:
+        raise UnknownTask(name, _closest(name)) from None
+
+
+def _closest(name: str) -> str | None:
+    """Return the task whose name is most like this one, if any is."""
+    last = name.rpartition(".")[2]
+    same = [known for known in names() if known.rpartition(".")[2] == last]
+    return next(iter(same or get_close_matches(name, names(), n=1)), None)
 
 
 def check_discoverable(options: TaskOptions) -> None:

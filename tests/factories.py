@@ -16,6 +16,7 @@ class JobFactory(factory.django.DjangoModelFactory):
         model = "leasequeue.Job"
 
     task = "tests.tasks.add"
+    queue = "default"
     args = [1, 2]
     kwargs = {}
     run_at = DatabaseNow()

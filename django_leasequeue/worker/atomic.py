@@ -49,16 +49,20 @@ def run_and_settle(
     *,
     using: str,
     settle: Callable[[Claimed, Outcome], Settled],
+    begin: Callable[[], None] | None = None,
 ) -> Ended:
     """Run the job of an atomic task, and settle its success in the same transaction.
 
     `using`: the alias the job was claimed on. `settle(job, outcome)` writes one outcome on
-    that alias, in this thread, and may raise the database's errors. Never raises.
+    that alias, in this thread, and may raise the database's errors. `begin`: see runner.run.
+    Never raises.
     """
     try:
         call = prepare(job, context)
         if not isinstance(call, Call):
             return Ended(call, None)
+        if begin is not None:
+            begin()
         with connections.JobConnections() as mine:
             ended = _Attempt(job, context, call, using, settle).run()
             if context.limit.is_exceeded:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django_leasequeue import clock
 from django_leasequeue.worker.child_bootstrap import ChildBootstrap, command
-from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.log import counted, logger
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.overdue import Overdue
 from django_leasequeue.worker.pipes import Message, Receiver, Sender
@@ -107,7 +107,12 @@ class ChildProcess:
         self._process.kill()
         jobs, why = [late.run.job_id for late in self.overdue], "did not leave in time"
         if jobs:
-            why = f"runs jobs that did not stop at their timeout ({jobs})"
+            late = counted(
+                len(jobs),
+                "job that did not stop at its timeout",
+                "jobs that did not stop at their timeouts",
+            )
+            why = f"runs {late} ({', '.join(map(str, jobs))})"
         logger.warning(
             "Child %s %s and is killed.",
             self.number,

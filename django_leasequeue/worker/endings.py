@@ -45,7 +45,7 @@ from django_leasequeue.outcomes import (
 from django_leasequeue.payloads import describe_error, try_dump_result
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker.context import JobContext
-from django_leasequeue.worker.log import about, logger
+from django_leasequeue.worker.log import about, counted, logger
 
 # A deploy puts the new code everywhere within five minutes, or something else is wrong.
 UNKNOWN_TASK_DELAY = timedelta(seconds=30)
@@ -184,8 +184,13 @@ def unknown_task(job: Claimed, error: UnknownTask) -> Outcome:
 
 def workers_lost(job: Claimed, limit: int) -> Failed:
     """The job was running in too many workers that died: it is not run again."""
+    lost = counted(
+        job.recoveries,
+        "worker was lost while it ran",
+        "workers were lost while they ran",
+    )
     error = WorkersLost(
-        f"{job.recoveries} workers were lost while they ran this job; MAX_RECOVERIES "
+        f"{lost} this job; MAX_RECOVERIES "
         f"allows {limit}. It was not run again. Such a task crashes its process, uses up "
         "its memory, or calls os._exit(); each loss that was seen stands among the errors. "
         "Mend the task, then dispatch it again."

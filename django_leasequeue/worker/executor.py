@@ -111,18 +111,21 @@ class Executor:
             self._ended(run, Released())
             return
         try:
-            _tell_start(run)
-            events.started(run.job)
             if run.task is not None and run.task.atomic:
                 self._run_atomic(run)
             else:
-                self._ended(run, runner.run(run.job, run.context))
+                begin = partial(_begin, run)
+                self._ended(run, runner.run(run.job, run.context, begin))
         except BaseException as error:
             self._ended(run, _broken(run, error))
 
     def _run_atomic(self, run: Run) -> None:
         outcome, settled = atomic.run_and_settle(
-            run.job, run.context, using=self._database, settle=self._settle_now
+            run.job,
+            run.context,
+            using=self._database,
+            settle=self._settle_now,
+            begin=partial(_begin, run),
         )
         if settled is None:
             self._ended(run, outcome)
@@ -136,9 +139,7 @@ class Executor:
     async def _awork(self, run: Run) -> None:
         """Run a job of an `async def` task."""
         try:
-            _tell_start(run)
-            await events.astarted(run.job)
-            outcome = await runner.arun(run.job, run.context)
+            outcome = await runner.arun(run.job, run.context, partial(_abegin, run))
         except asyncio.CancelledError:
             outcome = Released()
         except BaseException as error:
@@ -157,9 +158,17 @@ class Executor:
             self._wake()
 
 
-def _tell_start(run: Run) -> None:
+def _begin(run: Run) -> None:
+    """Tell that the task is about to be called."""
     run.started_at = clock.now()
     log_start(run.job)
+    events.started(run.job)
+
+
+async def _abegin(run: Run) -> None:
+    run.started_at = clock.now()
+    log_start(run.job)
+    await events.astarted(run.job)
 
 
 def _broken(run: Run, error: BaseException) -> Outcome:

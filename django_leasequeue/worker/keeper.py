@@ -211,7 +211,8 @@ class Keeper(Generic[Held]):
     def _tell(self, release: PendingRelease[Held]) -> None:
         if release.ids:
             logger.warning(
-                "Given back, to be run again: jobs %s (%s).",
+                "Given back, to be run again: %s %s (%s).",
+                "job" if len(release.ids) == 1 else "jobs",
                 ", ".join(map(str, sorted(release.ids))),
                 release.why,
                 extra={"job_ids": sorted(release.ids), "death": release.death},

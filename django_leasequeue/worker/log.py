@@ -83,6 +83,11 @@ def configure(verbosity: int) -> None:
     package.setLevel(levels.get(verbosity, logging.DEBUG))
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return "1 job" or "2 jobs"; `many`: the plural, `one` and an s unless given."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
 def word_for(outcome: Outcome) -> str:
     """Return the word under which an outcome is counted."""
     match outcome:
@@ -113,10 +118,10 @@ def log_outcome(job: Claimed, outcome: Outcome, seconds: float) -> None:
     level, more = logging.INFO, ""
     match outcome:
         case Failed(error):
-            level, more = logging.ERROR, f": {_brief(error)}"
+            level, more = logging.ERROR, f": {_brief(job, error)}"
         case RetryLater(delay, error):
             level = logging.WARNING
-            more = f", in {delay.total_seconds():.1f} s: {_brief(error)}"
+            more = f", in {delay.total_seconds():.1f} s: {_brief(job, error)}"
         case Snoozed(delay):
             more = f", for {delay.total_seconds():.1f} s"
         case _:
@@ -163,7 +168,10 @@ def log_refused(job: Claimed, outcome: Outcome, error: Exception) -> None:
     )
 
 
-def _brief(error: dict[str, object]) -> str:
+def _brief(job: Claimed, error: dict[str, object]) -> str:
     lines = str(error.get("message", "")).splitlines()
     text = f"{error.get('exception_class', '')}: {lines[0] if lines else ''}"
-    return text if len(text) <= 300 else f"{text[:300]}…"
+    text = text if len(text) <= 300 else f"{text[:300]}…"
+    if error.get("traceback"):
+        text += f' (traceback: Job.objects.get(pk={job.id}).errors[-1]["traceback"])'
+    return text

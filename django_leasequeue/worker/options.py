@@ -6,9 +6,20 @@ from dataclasses import asdict, dataclass, fields
 from django_leasequeue.selection import Selection
 
 
+class WrongOption(ValueError):
+    """An option makes no sense: `name` and, as the rest of the sentence, the `problem`."""
+
+    def __init__(self, name: str, problem: str):
+        self.name, self.problem = name, problem
+        super().__init__(f"{name} {problem}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """The effective options. Raises ValueError for one that makes no sense."""
+    """The effective options.
+
+    Raises WrongOption for one that makes no sense, ValueError for queues that don't.
+    """
 
     # Comma-separated names, as for Selection.parse.
     queues: str
@@ -30,13 +41,15 @@ class WorkerOptions:
     verbosity: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("processes", "threads", "async_tasks"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1.")
-        if self.max_jobs is not None and self.max_jobs < 1:
-            raise ValueError("max_jobs must be at least 1.")
+        for name in ("processes", "threads", "async_tasks", "max_jobs"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise WrongOption(name, f"must be at least 1, not {number}.")
         if not self.shutdown_timeout >= 0:
-            raise ValueError("shutdown_timeout must be 0 or more seconds.")
+            raise WrongOption(
+                "shutdown_timeout",
+                f"must be 0 or more seconds, not {self.shutdown_timeout:g}.",
+            )
         Selection.parse(self.queues, self.exclude)
 
     @property

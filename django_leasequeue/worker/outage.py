@@ -7,7 +7,7 @@ import random
 from django.db import connections, reset_queries
 
 from django_leasequeue import clock, db
-from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.log import counted, logger
 
 _FIRST_PAUSE = 0.1
 # Long enough to leave a server that starts up alone, short enough that work goes on within
@@ -49,8 +49,8 @@ class Outage:
         reset_queries()
         if self._logged_at:
             logger.warning(
-                "The database answers again, after %s tries to %s.",
-                self._failures,
+                "The database answers again, after %s to %s.",
+                counted(self._failures, "try", "tries"),
                 self.doing,
                 extra={"database": self.database},
             )

@@ -9,7 +9,7 @@ from typing import Protocol, TextIO
 from tqdm import tqdm
 
 from django_leasequeue import clock
-from django_leasequeue.worker.log import FAILED, WORDS
+from django_leasequeue.worker.log import FAILED, WORDS, counted
 
 # Seconds between two lines where there is no terminal.
 _LINE_EVERY = 5.0
@@ -21,8 +21,8 @@ class Display(Protocol):
     def show(self, counts: Counter[str]) -> None:
         """One more job has ended."""
 
-    def close(self, counts: Counter[str]) -> None:
-        """The drain is over."""
+    def close(self, counts: Counter[str], left: str) -> None:
+        """The drain is over. `left`: a sentence about the jobs that still wait, or ""."""
 
 
 class NoDisplay:
@@ -31,7 +31,7 @@ class NoDisplay:
     def show(self, counts: Counter[str]) -> None:
         """See Display."""
 
-    def close(self, counts: Counter[str]) -> None:
+    def close(self, counts: Counter[str], left: str) -> None:
         """See Display."""
 
 
@@ -39,7 +39,7 @@ class ProgressBar:
     """A progress bar on a terminal. `total`: how many jobs are due at the start."""
 
     def __init__(self, total: int, stream: TextIO) -> None:
-        self._total, self._done = total, 0
+        self._total, self._done, self._stream = total, 0, stream
         self._bar = tqdm(total=total, unit=" jobs", file=stream, dynamic_ncols=True)
 
     def show(self, counts: Counter[str]) -> None:
@@ -50,10 +50,12 @@ class ProgressBar:
         self._bar.set_postfix_str(_listed(counts), refresh=False)
         self._bar.update()
 
-    def close(self, counts: Counter[str]) -> None:
+    def close(self, counts: Counter[str], left: str) -> None:
         """See Display."""
         self._bar.total = self._done
         self._bar.close()
+        if left:
+            self._stream.write(f"{left}\n")
 
 
 class ProgressLines:
@@ -61,7 +63,7 @@ class ProgressLines:
 
     def __init__(self, total: int, stream: TextIO) -> None:
         self._stream, self._said_at = stream, clock.now()
-        self._say(f"Draining: {total} jobs are due.")
+        self._say(f"Draining: {counted(total, 'job is', 'jobs are')} due.")
 
     def show(self, counts: Counter[str]) -> None:
         """See Display."""
@@ -69,9 +71,10 @@ class ProgressLines:
             self._said_at = clock.now()
             self._say(f"So far: {_listed(counts)}.")
 
-    def close(self, counts: Counter[str]) -> None:
+    def close(self, counts: Counter[str], left: str) -> None:
         """See Display."""
-        self._say(f"Drained: {_listed(counts) or 'nothing was due'}.")
+        done = f"Drained: {_listed(counts) or 'nothing was due'}."
+        self._say(f"{done} {left}".rstrip())
 
     def _say(self, line: str) -> None:
         self._stream.write(f"{line}\n")
@@ -93,10 +96,10 @@ class Progress:
             self.counts[word] += 1
             self._display.show(self.counts)
 
-    def close(self) -> None:
-        """Show the end."""
+    def close(self, left: str = "") -> None:
+        """Show the end. `left`: a sentence about the jobs that still wait, or ""."""
         with contextlib.suppress(OSError):
-            self._display.close(self.counts)
+            self._display.close(self.counts, left)
 
     @property
     def failed(self) -> int:

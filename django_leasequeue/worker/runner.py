@@ -7,6 +7,7 @@ own run and no more.
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 
 from asgiref.sync import (
     SyncToAsync,
@@ -23,22 +24,31 @@ from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.log import about, logger
 
 
-def run(job: Claimed, context: JobContext) -> Outcome:
+def run(
+    job: Claimed, context: JobContext, begin: Callable[[], None] | None = None
+) -> Outcome:
     """Run a job's task in this thread and return what came of it.
 
     For `async def` tasks too, in an event loop of its own. Never raises, and does not write
     the row. A process that the task forked and that comes back from the task is ended.
+    `begin()` is called before the task, unless it can't be called at all.
     """
     try:
         call = prepare(job, context)
-        if isinstance(call, Call):
-            return perform(job, context, call)
-        return call
+        if not isinstance(call, Call):
+            return call
+        if begin is not None:
+            begin()
+        return perform(job, context, call)
     except Exception as error:
         return unexpected(job, error)
 
 
-async def arun(job: Claimed, context: JobContext) -> Outcome:
+async def arun(
+    job: Claimed,
+    context: JobContext,
+    begin: Callable[[], Awaitable[None]] | None = None,
+) -> Outcome:
     """Run the job of an `async def` task in this event loop; otherwise as run() does.
 
     Django's connections are the job's own, in a thread of its own that is made once it uses
@@ -49,6 +59,8 @@ async def arun(job: Claimed, context: JobContext) -> Outcome:
         call = prepare(job, context)
         if not isinstance(call, Call):
             return call
+        if begin is not None:
+            await begin()
         if not call.task.is_async:
             return await sync_to_async(perform)(job, context, call)
         return await _perform_here(job, context, call)

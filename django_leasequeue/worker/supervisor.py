@@ -23,7 +23,7 @@ from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.heartbeat import Heartbeat
 from django_leasequeue.worker.keeper import Keeper
 from django_leasequeue.worker.lease_table import LeaseTable, shortest_lease
-from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.log import counted, logger
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import in_chunks
 from django_leasequeue.worker.progress import Progress
@@ -71,7 +71,8 @@ class Supervisor:
 
     def run(self) -> None:
         """Work until stopped or done."""
-        logger.info("The worker starts, with %s children.", len(self._slots))
+        children = counted(len(self._slots), "child", "children")
+        logger.info("The worker starts, with %s.", children)
         self._selector.register(self._wakeup.descriptor, selectors.EVENT_READ)
         with handled(stopper(self.stop)):
             self._keeper.start()

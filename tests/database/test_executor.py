@@ -1,5 +1,6 @@
 """worker.executor: jobs are run in threads and coroutines, and their outcomes stored."""
 
+import logging
 import threading
 
 import pytest
@@ -15,8 +16,9 @@ from django_leasequeue.worker.executor import Executor
 from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
 from tests import tasks, worker_tasks
+from tests.factories import JobFactory
 from tests.helpers import eventually
-from tests.road import claim, row
+from tests.road import claim, row, toy
 from tests.workers import options, with_worker_tasks
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -113,11 +115,52 @@ def test_a_job_that_still_waits_for_a_thread_is_given_back_at_a_stop(
     assert working.word(second) == "given back"
 
 
+@pytest.fixture
+def started():
+    """The jobs for which job_started was sent."""
+    jobs = []
+
+    def note(sender, claimed, **kwargs):
+        jobs.append(claimed.id)
+
+    job_started.connect(note)
+    yield jobs
+    job_started.disconnect(note)
+
+
+async def soon(a, b):
+    return a + b
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [(lambda a, b: a + b, {}), (soon, {}), (lambda a, b: a + b, {"atomic": True})],
+    ids=["plain", "async", "atomic"],
+)
+def test_only_a_job_whose_task_is_called_is_said_to_start(
+    working, started, function, given, caplog
+):
+    caplog.set_level(logging.INFO, "django_leasequeue.worker")
+    with toy(function, name="toy.add", **given) as task:
+        good = task.dispatch(1, 1).job
+        bad = [
+            JobFactory(task="toy.add", args=["too few"]),
+            JobFactory(task="toy.add", args={"not": "a list"}),
+            JobFactory(task="toy.add", args=[1, 1], recoveries=99),
+            JobFactory(task="renamed.task"),
+        ]
+        working.start_all()
+        words = [working.word(job) for job in (good, *bad)]
+    assert words == ["succeeded", "failed", "failed", "failed", "to be retried"]
+    said = [r.job_id for r in caplog.records if r.getMessage().endswith(" starts")]
+    assert said == started == [good.pk]
+
+
 @pytest.mark.parametrize("task", [tasks.add, worker_tasks.add_soon])
 def test_even_an_error_of_the_workers_own_ends_in_an_outcome(
     working, task, monkeypatch, caplog
 ):
-    def broken(job, context):
+    def broken(job, context, begin):
         raise SystemError("in the worker")
 
     monkeypatch.setattr(runner, "run", broken)

@@ -8,6 +8,7 @@ import sys
 import termios
 import threading
 import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from django.db import OperationalError, connections
 from django.db.backends.signals import connection_created
 
 from django_leasequeue.db import DatabaseNow
+from django_leasequeue.management.commands import runjobs
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
 from django_leasequeue.worker import readiness
@@ -27,7 +29,7 @@ from tests import tasks, worker_tasks
 from tests.factories import JobFactory
 from tests.helpers import eventually, in_thread, worker_environment
 from tests.models import Effect
-from tests.road import row
+from tests.road import row, toy
 from tests.scratch import scratch_database
 from tests.workers import SETTINGS, gate, options, statuses, with_worker_tasks
 
@@ -74,18 +76,59 @@ def drain_here(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--processes=0"], "processes must be at least 1"),
-        (["--threads=0"], "threads must be at least 1"),
-        (["--max-jobs=0"], "max_jobs must be at least 1"),
-        (["--queues=a,a"], "named twice"),
-        (["--queues=a", "--exclude=a"], "Both taken and excluded"),
+        (["--processes=0"], "--processes must be at least 1, not 0"),
+        (["--threads=-3"], "--threads must be at least 1, not -3"),
+        (["--async-tasks=0"], "--async-tasks must be at least 1, not 0"),
+        (["--max-jobs=0"], "--max-jobs must be at least 1, not 0"),
+        (["--shutdown-timeout=-1"], "--shutdown-timeout must be 0 or more seconds"),
+        (["--queues=a,a"], "--queues and --exclude: A queue is named twice"),
+        (["--queues=a", "--exclude=a"], "--queues and --exclude: Both taken and"),
         (["--in-process", "--reload"], "--reload starts child processes"),
-        (["--database=nowhere"], "invalid choice"),
+        (["--in-process", "--processes=2"], "--processes=2 starts child processes"),
+        (["--drain", "--reload"], "--reload is for a worker that goes on"),
+        (["--database=nowhere"], r"invalid choice: 'nowhere' \(choose from '?default"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(arguments, message):
     with pytest.raises(CommandError, match=message):
         call_command("runjobs", *arguments)
+
+
+def test_a_database_that_does_not_exist_is_told_with_those_that_do():
+    with pytest.raises(CommandError, match=r"no database 'nowhere'\. .* has default"):
+        call_command("runjobs", database="nowhere")
+
+
+@pytest.mark.parametrize("key", ["PROCESSES", "THREADS", "ASYNC_TASKS"])
+def test_a_wrong_setting_is_told_by_its_name(settings, key):
+    settings.LEASEQUEUE = {**SETTINGS, key: 0}
+    with pytest.raises(
+        CommandError, match=rf"LEASEQUEUE\['{key}'\] must be at least 1"
+    ):
+        call_command("runjobs")
+    option = f"--{key.lower().replace('_', '-')}=0"
+    with pytest.raises(CommandError, match=f"--{key.lower()[:5]}.* must be at least 1"):
+        call_command("runjobs", option)
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+def test_queues_that_are_nobodys_are_told_once(settings, caplog):
+    settings.LEASEQUEUE = {**SETTINGS, "QUEUES": {"set": {"LEASE": 600}}}
+    JobFactory(queue="used", scheduled=True)
+    queues = "--queues=default,used,set,defualt,mial"
+    with toy(lambda: None, name="letter", queue="mail"):
+        call_command(
+            "runjobs",
+            "--in-process",
+            "--drain",
+            queues,
+            "--exclude=x",
+            skip_checks=False,
+        )
+    [line] = [r.getMessage() for r in caplog.records if "Misspelt" in r.getMessage()]
+    assert "hold no job: 'defualt', 'mial'." in line
+    assert "'default'" in line
+    assert "'mail'" in line
 
 
 def test_without_a_settings_module_children_are_refused(monkeypatch):
@@ -138,7 +181,7 @@ def test_a_drain_runs_what_is_due_and_leaves_the_rest(drain):
     assert [row(job)["result"] for job in jobs] == [n + 1 for n in range(20)]
     assert row(delayed)["status"] == Status.PENDING
     assert "Draining: 20 jobs are due." in output
-    assert "Drained: 20 succeeded." in output
+    assert "Drained: 20 succeeded. Still waiting: 1 job: 1 not due yet (" in output
     assert "ERROR" not in output
 
 
@@ -245,8 +288,38 @@ def test_queues_are_taken_in_order_and_excluded_ones_never(drain_here, tmp_path)
 def test_a_drain_counts_only_the_queues_that_it_takes(drain_here):
     for queue in ("a", "b", "c"):
         tasks.add.using(queue=queue).dispatch(1, 1)
-    assert "Draining: 1 jobs are due." in drain_here("--queues=a")
-    assert "Draining: 1 jobs are due." in drain_here("--exclude=a,c")
+    assert "Draining: 1 job is due." in drain_here("--queues=a")
+    assert "Draining: 1 job is due." in drain_here("--exclude=a,c")
+
+
+def test_a_drain_ends_with_what_still_waits(drain_here):
+    """With the next time in the project's zone."""
+    tasks.add.dispatch(1, 1)
+    for queue in ("default", "aside"):
+        for hour in (12, 18):
+            at = datetime(2126, 1, 2, hour, tzinfo=UTC)
+            tasks.add.using(queue=queue, run_at=at).dispatch(1, 1)
+    tasks.add.using(queue="aside").dispatch(1, 1)
+    output = drain_here("--queues=default")
+    assert output.splitlines()[-1] == (
+        "Drained: 1 succeeded. Still waiting: 5 jobs: 2 not due yet (the next at "
+        "2126-01-02 08:30:00 NST), 3 in queues that this worker does not take."
+    )
+
+
+def test_a_drain_that_is_stopped_tells_what_is_due_still(drain_here):
+    for _ in range(3):
+        tasks.add.dispatch(1, 1)
+    assert "Still waiting: 2 jobs: 2 due." in drain_here("--max-jobs=1")
+
+
+def test_what_waits_is_left_out_if_the_database_does_not_say(drain_here, monkeypatch):
+    def refuse(options):
+        raise OperationalError("gone away")
+
+    monkeypatch.setattr(runjobs, "jobs_left", refuse)
+    tasks.add.using(delay=3600).dispatch(1, 1)
+    assert drain_here().splitlines()[-1] == "Drained: nothing was due."
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -133,7 +133,11 @@ def test_each_outcome_is_stored_told_and_counted(
         "host:1",
     )
     if isinstance(outcome, Failed | RetryLater):
-        assert record.getMessage().endswith("builtins.ValueError: as asked")
+        assert record.getMessage().endswith(
+            "builtins.ValueError: as asked (traceback: "
+            f'Job.objects.get(pk={run.job.id}).errors[-1]["traceback"])'
+        )
+        assert row(run.job)["errors"][-1]["traceback"]
 
 
 def test_what_ends_while_a_write_is_in_flight_goes_into_the_next(settling, refuse):

@@ -10,7 +10,7 @@ from django_leasequeue import exceptions
 from django_leasequeue.exceptions import LeaseQueueError
 
 EXAMPLES = [
-    exceptions.UnknownTask("shop.send"),
+    exceptions.UnknownTask("shop.send", close="shop.sent"),
     exceptions.UndiscoverableTask("shop.send", "shop.views"),
     exceptions.DedupConflict("order:7", "mail", "shop.send", 41, "shop.bill"),
     exceptions.DispatchConflict("order:7", "mail", "a snapshot hides it"),

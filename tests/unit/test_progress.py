@@ -78,6 +78,22 @@ def test_an_empty_drain_says_so():
     assert stream.getvalue().splitlines()[-1] == "Drained: nothing was due."
 
 
+@pytest.mark.parametrize("display", [ProgressBar, ProgressLines])
+def test_the_end_tells_what_still_waits(display):
+    stream = io.StringIO()
+    Progress(display(0, stream)).close("Still waiting: 1 job.")
+    assert stream.getvalue().splitlines()[-1].endswith("Still waiting: 1 job.")
+
+
+@pytest.mark.parametrize(
+    ("number", "line"), [(0, "0 jobs are"), (1, "1 job is"), (2, "2 jobs are")]
+)
+def test_one_job_is_no_plural(number, line):
+    stream = io.StringIO()
+    ProgressLines(number, stream)
+    assert stream.getvalue() == f"Draining: {line} due.\n"
+
+
 def test_the_bar_grows_by_jobs_that_were_not_due_at_the_start():
     stream = Terminal()
     counting = Progress(ProgressBar(1, stream))
@@ -90,7 +106,7 @@ def test_the_bar_grows_by_jobs_that_were_not_due_at_the_start():
 
 def test_a_terminal_that_is_gone_stops_nothing():
     class Gone:
-        def show(self, counts):
+        def show(self, counts, left=""):
             raise OSError("gone")
 
         close = show

@@ -57,7 +57,27 @@ def test_unknown_name():
     """A name nobody registered is UnknownTask, with the name as attribute."""
     with pytest.raises(UnknownTask, match=r"registered as 'shop\.gone'") as caught:
         registry.get("shop.gone")
-    assert caught.value.name == "shop.gone"
+    assert (caught.value.name, caught.value.close) == ("shop.gone", None)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["shop.tasks.send_mial", "shop.jobs.send_mail", "send_mail"]
+)
+def test_a_name_that_is_like_one(wrong):
+    """Misspelt, of another module or without one: the error names what was meant."""
+    with (
+        toy(lambda: None, name="shop.tasks.send_mail"),
+        pytest.raises(UnknownTask, match=r"mean 'shop\.tasks\.send_mail'\?") as caught,
+    ):
+        registry.resolve(wrong)
+    assert caught.value.close == "shop.tasks.send_mail"
+
+
+def test_a_name_like_no_other():
+    """Nothing is guessed, neither here nor in a worker, whose errors must be repeatable."""
+    with pytest.raises(UnknownTask, match=r"'zzz'\. Tasks are found") as caught:
+        registry.resolve("zzz")
+    assert caught.value.close is None
 
 
 @pytest.mark.parametrize("name, aliases", [("a", ()), ("other", ("a",)), ("b", ())])

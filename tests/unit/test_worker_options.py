@@ -21,7 +21,7 @@ def test_they_survive_the_way_to_a_child():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"processes": 0}, "processes must be at least 1"),
+        ({"processes": 0}, "processes must be at least 1, not 0"),
         ({"threads": 0}, "threads must be at least 1"),
         ({"async_tasks": -1}, "async_tasks must be at least 1"),
         ({"max_jobs": 0}, "max_jobs must be at least 1"),
@@ -75,6 +75,6 @@ def test_a_child_is_started_by_module_with_the_interpreters_flags(monkeypatch):
     assert command(3) == [sys.executable, *flags, "-m", module, "3"]
 
 
-def test_the_handover_is_one_variable():
+def test_what_a_child_gets_is_one_variable():
     environment = ChildBootstrap.make("{}", 5, 6).environment()
     assert json.loads(environment[VARIABLE])["reports"] == 5

@@ -6,15 +6,18 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import Error, InterfaceError, OperationalError, connections, router
+from django.db import Error, InterfaceError, OperationalError, connections
 
-from django_leasequeue.conf import conf
-from django_leasequeue.models import Job
+from django_leasequeue.management.worker_options import (
+    warn_of_unknown_queues,
+    worker_options,
+)
 from django_leasequeue.worker import log
 from django_leasequeue.worker.connections import close_idle
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.progress import Progress, drain_display
 from django_leasequeue.worker.readiness import missing_migrations
+from django_leasequeue.worker.waiting import due_jobs, jobs_left
 
 
 class Command(BaseCommand):
@@ -98,11 +101,7 @@ class Command(BaseCommand):
             # A line for each job would tear the progress bar to pieces.
             given["verbosity"] = max(given["verbosity"], 1) - 1
         log.configure(given["verbosity"])
-        options = _options(given)
-        if given["in_process"] and options.reload:
-            raise CommandError(
-                "--reload starts child processes anew; --in-process has none."
-            )
+        options = worker_options(given)
         missing = missing_migrations(options.database)
         if missing:
             raise CommandError(
@@ -110,7 +109,12 @@ class Command(BaseCommand):
                 f"so no job could be run. Run 'manage.py migrate --database "
                 f"{options.database}' first."
             )
-        progress = Progress(drain_display(_due(options)) if options.drain else None)
+        if not given["skip_checks"]:
+            # The checks have imported the tasks.
+            warn_of_unknown_queues(options)
+        progress = Progress(
+            drain_display(_counted_due(options)) if options.drain else None
+        )
         # A supervisor uses the database in its keeper's thread only.
         close_idle()
         try:
@@ -118,7 +122,7 @@ class Command(BaseCommand):
                 options, progress
             )
         finally:
-            progress.close()
+            progress.close(_told_left(options) if options.drain else "")
         failed = progress.failed if options.drain else 0
         if left and getattr(self, "_called_from_command_line", False):
             # Threads whose task does not return would be in the way of an orderly end.
@@ -126,8 +130,7 @@ class Command(BaseCommand):
             sys.stderr.flush()
             os._exit(1 if failed else 0)
         if failed:
-            jobs = "job" if failed == 1 else "jobs"
-            raise CommandError(f"{failed} {jobs} failed.", returncode=1)
+            raise CommandError(f"{log.counted(failed, 'job')} failed.", returncode=1)
 
     def _run_here(self, options: WorkerOptions, progress: Progress) -> int:
         """Work in this process; return how many jobs still run in it."""
@@ -154,35 +157,19 @@ class Command(BaseCommand):
         return 0
 
 
-def _options(given: dict[str, Any]) -> WorkerOptions:
-    def chosen(name: str) -> Any:
-        return getattr(conf, name) if given[name] is None else given[name]
-
-    try:
-        return WorkerOptions(
-            queues=given["queues"],
-            exclude=given["exclude"],
-            database=given["database"] or router.db_for_write(Job),
-            processes=chosen("processes"),
-            threads=chosen("threads"),
-            async_tasks=chosen("async_tasks"),
-            shutdown_timeout=chosen("shutdown_timeout"),
-            drain=given["drain"],
-            max_jobs=given["max_jobs"],
-            reload=given["reload"],
-            verbosity=given["verbosity"],
-        )
-    except ValueError as error:
-        raise CommandError(str(error)) from error
-
-
-def _due(options: WorkerOptions) -> int:
+def _counted_due(options: WorkerOptions) -> int:
     """Return how many jobs are due; a display can do without if that can't be told."""
-    selection = options.selection
-    jobs = Job.objects.using(options.database).due()
-    if not selection.takes_all:
-        jobs = jobs.filter(queue__in=selection.named)
     try:
-        return jobs.exclude(queue__in=selection.exclude).count()
+        return due_jobs(options)
     except Error:
         return 0
+
+
+def _told_left(options: WorkerOptions) -> str:
+    """Return what a drain leaves waiting, as far as that can be told."""
+    try:
+        return jobs_left(options)
+    except Error:
+        return ""
+    finally:
+        close_idle()

@@ -1,0 +1,86 @@
+"""What the options of `runjobs` come to: WorkerOptions, or the reason why not."""
+
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import CommandError
+from django.db import Error, connections, router
+
+from django_leasequeue import registry
+from django_leasequeue.conf import conf, lookup
+from django_leasequeue.models import Job
+from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.options import WorkerOptions, WrongOption
+
+# They say how children are run, or what a worker does that runs until it is stopped.
+_CONTRADICTIONS = {
+    (
+        "in_process",
+        "reload",
+    ): "--reload starts child processes anew; --in-process has none.",
+    ("drain", "reload"): "--reload is for a worker that goes on; --drain ends it.",
+}
+
+
+def worker_options(given: dict[str, Any]) -> WorkerOptions:
+    """Return the options, with settings for what is not given. Raises CommandError."""
+    for names, problem in _CONTRADICTIONS.items():
+        if all(given[name] for name in names):
+            raise CommandError(problem)
+    if given["in_process"] and (given["processes"] or 1) > 1:
+        raise CommandError(
+            f"--processes={given['processes']} starts child processes; --in-process has "
+            "none."
+        )
+    database = given["database"] or router.db_for_write(Job)
+    if database not in connections:
+        raise CommandError(
+            f"There is no database {database!r}. DATABASES has {', '.join(connections)}."
+        )
+    try:
+        return WorkerOptions(
+            queues=given["queues"],
+            exclude=given["exclude"],
+            database=database,
+            drain=given["drain"],
+            max_jobs=given["max_jobs"],
+            reload=given["reload"],
+            verbosity=given["verbosity"],
+            **{
+                name: getattr(conf, name) if given[name] is None else given[name]
+                for name in ("processes", "threads", "async_tasks", "shutdown_timeout")
+            },
+        )
+    except WrongOption as error:
+        option = error.name.replace("_", "-")
+        raise CommandError(f"--{option} {error.problem}") from error
+    except ImproperlyConfigured as error:
+        raise CommandError(str(error)) from error
+    except ValueError as error:
+        raise CommandError(f"--queues and --exclude: {error}") from error
+
+
+def warn_of_unknown_queues(options: WorkerOptions) -> None:
+    """Log the queues that are named but that nothing speaks for, such as misspelt ones.
+
+    The tasks have to be imported.
+    """
+    tasks = {registry.get(name).queue for name in registry.names()}
+    known = tasks | lookup.given().get("QUEUES", {}).keys()
+    jobs = Job.objects.using(options.database)
+    try:
+        unknown = [
+            queue
+            for queue in options.selection.named
+            if queue not in known and not jobs.filter(queue=queue).exists()
+        ]
+    except Error:
+        return  # the worker waits for its database, and says so
+    if unknown:
+        logger.warning(
+            "Of --queues, these are no task's and hold no job: %s. Misspelt? The tasks' own "
+            "queues are %s.",
+            ", ".join(map(repr, unknown)),
+            ", ".join(map(repr, sorted(tasks))),
+            extra={"queues": unknown},
+        )
