@@ -87,9 +87,8 @@ def forced(rows, index: str = "PRIMARY"):
 
 
 def _force_index(table, index, execute, sql, params, many, context):
-    if sql.startswith(f"DELETE FROM {table} "):
-        # Only the form for several tables takes the word.
-        sql = sql.replace("DELETE ", f"DELETE {table} ", 1)
+    # Of the deletes only the form for several tables takes the hint.
+    sql = sql.replace(f"DELETE FROM {table} ", f"DELETE {table} FROM {table} ", 1)
     for words in (f" FROM {table} ", f"UPDATE {table} "):
         sql = sql.replace(words, f"{words}FORCE INDEX ({index}) ", 1)
     return execute(sql, params, many, context)

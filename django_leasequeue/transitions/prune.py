@@ -75,20 +75,25 @@ def _lanes(rows, queue: str | None) -> Iterator[_Lane]:
     """Yield the lanes there are, at the cost of two looks each, however long they are."""
     for status in sorted(FINAL):
         finished = rows.filter(status=status, finished_at__isnull=False)
-        if queue is not None:
-            finished = finished.filter(queue=queue)
-        lane = _first_lane(finished, status)
+        if queue is None:
+            lane = _first_lane(finished, status, "queue", "task")
+        else:
+            # MariaDB sorts if it is asked for an order by what is constant.
+            lane = _first_lane(finished.filter(queue=queue), status, "task")
         while lane is not None:
             yield lane
-            lane = _first_lane(
-                finished.filter(queue=lane.queue, task__gt=lane.task), status
-            ) or _first_lane(finished.filter(queue__gt=lane.queue), status)
+            here = finished.filter(queue=lane.queue, task__gt=lane.task)
+            following = _first_lane(here, status, "task")
+            if following is None and queue is None:
+                beyond = finished.filter(queue__gt=lane.queue)
+                following = _first_lane(beyond, status, "queue", "task")
+            lane = following
 
 
-def _first_lane(finished, status: Status) -> _Lane | None:
+def _first_lane(finished, status: Status, *order: str) -> _Lane | None:
     now = ExpressionWrapper(db.DatabaseNow(), UTCDateTimeField())
     # The full order makes the index the only cheap way.
-    heads = finished.order_by("queue", "task", "finished_at", "id").annotate(now=now)
+    heads = finished.order_by(*order, "finished_at", "id").annotate(now=now)
     with db.forced(finished, _INDEX):
         found = list(heads.values_list("queue", "task", "now")[:1])
     return _Lane(status, *found[0]) if found else None
@@ -111,42 +116,53 @@ def _bound(rows, lane: _Lane, rule: Rule) -> _Place | None:
     return max(bounds, default=None)
 
 
-def _up_to(rows, lane: _Lane, bound: _Place):
-    finished_at, pk = bound
-    upto = _in(rows, lane).filter(finished_at__lte=finished_at)
-    if pk == _LAST_ID:
-        return upto
-    return upto.filter(Q(finished_at__lt=finished_at) | Q(pk__lte=pk))
-
-
 def _count(rows, lane: _Lane, bound: _Place) -> Iterator[int]:
     """Yield how many rows a walk would remove."""
-    yield _up_to(rows, lane, bound).filter(no_window_lasts(), rerun=False).count()
+    finished_at, pk = bound
+    upto = Q(finished_at__lt=finished_at) | Q(finished_at=finished_at, pk__lte=pk)
+    found = _in(rows, lane).filter(upto, no_window_lasts(), rerun=False)
+    with db.forced(rows, _INDEX):
+        yield found.filter(finished_at__lte=finished_at).count()
 
 
 def _walk(rows, lane: _Lane, bound: _Place) -> Iterator[int]:
     """Remove step by step what is removable up to the bound; yield how many rows each time."""
-    is_free = Case(
-        When(no_window_lasts(), then=Value(True)),
-        default=Value(False),
-        output_field=BooleanField(),
-    )
     # A job that came back to life has another status, or has finished once more since.
     condition = Q(status=lane.status, finished_at__lte=bound[0], rerun=False)
-    ahead = _up_to(rows, lane, bound).order_by("finished_at", "id")
-    ahead = ahead.annotate(is_free=is_free).values_list("finished_at", "pk", "is_free")
-    rest = ahead
+    last: _Place | None = None
     while True:
         with db.forced(rows, _INDEX):
-            step = list(rest[:ROWS])
+            step = _after(_in(rows, lane), last, bound[0])
+        step = [row for row in step if row[:2] <= bound]
         ids = sorted(pk for _, pk, is_free in step if is_free)
         free = condition & no_window_lasts()
         yield db.remove(rows, ids, free, RERUN_FOR) if ids else 0
         if len(step) < ROWS:
             return
-        # From the last place on, not from the head: entries of what was deleted stay in the
-        # index for a while, and what was left is not looked at twice.
-        finished_at, pk, _ = step[-1]
-        rest = ahead.filter(finished_at__gte=finished_at).filter(
-            Q(finished_at__gt=finished_at) | Q(pk__gt=pk)
-        )
+        last = step[-1][:2]
+
+
+def _after(
+    rows, last: _Place | None, until: datetime
+) -> list[tuple[datetime, int, bool]]:
+    """Return the next rows after a place, and whether each is free of its dedup window.
+
+    From there on, not from the head: what was left is not looked at twice, nor is what was
+    deleted, whose entries stay in the index for a while.
+    """
+    is_free = Case(
+        When(no_window_lasts(), then=Value(True)),
+        default=Value(False),
+        output_field=BooleanField(),
+    )
+    rows = rows.order_by("finished_at", "id").annotate(is_free=is_free)
+    rows = rows.values_list("finished_at", "pk", "is_free")
+    if last is None:
+        return list(rows.filter(finished_at__lte=until)[:ROWS])
+    # In two looks, since not every database seeks by a pair.
+    finished_at, pk = last
+    step = list(rows.filter(finished_at=finished_at, pk__gt=pk)[:ROWS])
+    if len(step) < ROWS:
+        later = rows.filter(finished_at__gt=finished_at, finished_at__lte=until)
+        step += later[: ROWS - len(step)]
+    return step

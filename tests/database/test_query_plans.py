@@ -14,6 +14,7 @@ from django_leasequeue import db
 from django_leasequeue.dedup import Dedup
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Failed, Succeeded
+from django_leasequeue.transitions import prune as pruning
 from tests.backlog import analyze, multiply
 from tests.factories import JobFactory
 from tests.plans import PRIMARY, watched
@@ -238,6 +239,54 @@ def test_cancel(using):
     assert len(done.cancelled) == LIMIT
     assert_written_by_key(seen)
     assert_cheap(seen, using)
+
+
+# --- Prune
+
+
+def test_170_prune_looks_for_its_rows(settings, monkeypatch):
+    """Case 170: lanes and what is to go in them are found through one index, in order.
+
+    Whatever else is finished, and though all of a lane finished at one instant.
+    """
+    settings.LEASEQUEUE = {
+        "RETENTION": None,
+        "QUEUES": {"q1": {"RETENTION": {"count": 5}}, "q2": {"RETENTION": 0}},
+    }
+    monkeypatch.setattr(pruning, "ROWS", 20)
+    steps = []
+    with watched("other") as seen:
+        removed = Job.objects.using("other").prune(
+            queue="q1", after_step=lambda: steps.append(1) or len(steps) < 10
+        )
+    assert removed.total() > 100
+    assert_pruned_cheaply(seen)
+    with watched("other") as seen:
+        Job.objects.using("other").prune(after_step=lambda: False)
+    assert_pruned_cheaply(seen)
+
+
+def test_170_prune_that_finds_nothing(settings):
+    """What is kept for now is not read, however much it is."""
+    with watched("other") as seen:
+        assert Job.objects.using("other").prune() == {}
+    # Two looks a lane, one for what may go in it, and one a status.
+    assert len(seen) <= 3 * 3 * len(QUEUES) + 3
+    assert not any(statement.locks for statement in seen), seen
+    assert_pruned_cheaply(seen)
+
+
+def assert_pruned_cheaply(seen):
+    assert_cheap(seen)
+    for statement in seen:
+        if "SESSION" in statement.sql:
+            continue
+        if " IN (" in statement.sql or not statement.sql.startswith("SELECT"):
+            assert PRIMARY in statement.indexes, statement
+        elif connections["other"].vendor != "postgresql":
+            # PostgreSQL may go any way where it knows that there are but a few.
+            assert statement.indexes == {"leasequeue_finished"}, statement
+            assert not statement.sorts, statement
 
 
 # --- Dispatch
