@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django_leasequeue.admin import search, shown
 from django_leasequeue.admin.entries import show_errors
 from django_leasequeue.admin.filters import QueueFilter
+from django_leasequeue.admin.holder import holder
 from django_leasequeue.admin.listing import LookOnlyAdmin
 from django_leasequeue.models import Job
 
@@ -14,6 +15,27 @@ STATE = shown.column(Job, "status", shown.badge)
 TASK = shown.column(Job, "task", shown.short)
 DEDUP = shown.column(Job, "dedup_id", shown.short)
 ERRORS = shown.column(Job, "errors", show_errors)
+_ID = ("dedup_id", "released_dedup_id")
+# What most jobs have nothing in, with the columns that make it worth showing.
+OPTIONAL = {
+    name: (name,)
+    for name in (
+        "next_args",
+        "next_kwargs",
+        "progress",
+        "cancel_requested_at",
+        *_ID,
+        "dedup_hold",
+        "dedup_ttl",
+        "dedup_until",
+        "rerun",
+        "last_suppressed_at",
+        "concurrency_key",
+        "blocked",
+        "schedule",
+        "tick",
+    )
+} | {"dedup_holder": _ID, "suppressed": (*_ID, "suppressed")}
 
 
 def _times(*names):
@@ -95,8 +117,8 @@ class JobAdmin(LookOnlyAdmin):
             _("Dedup"),
             {
                 "fields": (
-                    "dedup_id",
-                    "released_dedup_id",
+                    ("dedup_id", "released_dedup_id"),
+                    "dedup_holder",
                     ("dedup_hold", "dedup_ttl", *_times("dedup_until"), "rerun"),
                     ("suppressed", *_times("last_suppressed_at")),
                 )
@@ -113,6 +135,12 @@ class JobAdmin(LookOnlyAdmin):
         ),
     )
 
+    def get_fieldsets(self, request, obj=None):
+        """Return the groups, without what this job has not."""
+        if obj is None:
+            return self.fieldsets
+        return list(shown.without_empty(obj, self.fieldsets, OPTIONAL))
+
     def get_search_results(self, request, queryset, search_term):
         """See ModelAdmin."""
         return search.matching(queryset, search_term), False
@@ -121,6 +149,11 @@ class JobAdmin(LookOnlyAdmin):
     def age(self, job):
         """How long ago the job was dispatched, by the database's clock."""
         return shown.age(job.created_at, job.read_at)
+
+    @admin.display(description=_("held by"))
+    def dedup_holder(self, job):
+        """Who holds the job's dedup id, until when and how."""
+        return holder(job, self.admin_site.name)
 
     @admin.display(description=_("attempts"))
     def attempts_made(self, job):

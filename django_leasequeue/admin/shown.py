@@ -1,7 +1,7 @@
 """How values of a row are shown: always as text, never as markup of their own."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -34,6 +34,29 @@ def column(model, name: str, show: Callable[[Any], Any]) -> Any:
 
     shown.__name__ = name  # the admin's class of the page's line
     return shown
+
+
+def without_empty(row, fieldsets, optional: Mapping[str, Iterable[str]]):
+    """Return the fieldsets without the optional fields in which the row has nothing.
+
+    `optional`: the columns by which a field is shown: where one of them is not as every row
+    starts. A group that is left without fields goes with them.
+    """
+
+    def is_shown(field) -> bool:
+        columns = optional.get(getattr(field, "__name__", field))
+        return columns is None or any(
+            getattr(row, name) != row._meta.get_field(name).get_default()
+            for name in columns
+        )
+
+    for title, options in fieldsets:
+        lines = [
+            tuple(filter(is_shown, line if isinstance(line, tuple) else (line,)))
+            for line in options["fields"]
+        ]
+        if any(lines):
+            yield title, {**options, "fields": tuple(filter(None, lines))}
 
 
 def badge(status: str):

@@ -1,5 +1,6 @@
 """The page of a job: everything, whatever the row holds."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from unittest import mock
 
@@ -9,10 +10,16 @@ from django.db import models
 from django.db.models import Value
 from django.utils import timezone
 
+from django_leasequeue import Dedup
 from django_leasequeue.admin import JobAdmin, WorkerAdmin, shown
+from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job, Worker
+from django_leasequeue.outcomes import Succeeded
+from django_leasequeue.transitions.dispatch import owner
 from tests.admin.looking import JOBS, NOON, line_of, listed, page, page_of, statements
 from tests.factories import JobFactory
+from tests.road import claim
+from tests.tasks import add
 
 
 @pytest.mark.parametrize(("model", "shows"), [(Job, JobAdmin), (Worker, WorkerAdmin)])
@@ -20,7 +27,7 @@ def test_page_has_every_column(model, shows):
     """A new column has to find its place on the page."""
     fields = flatten_fieldsets(shows.fieldsets)
     names = {getattr(name, "__name__", name) for name in fields}
-    names = names - {"attempts_made"} | {"id"}
+    names = names - {"attempts_made", "dedup_holder"} | {"id"}
     if model is Job:
         names |= {"attempts", "max_attempts"}
     assert names == {field.name for field in model._meta.get_fields()}
@@ -45,13 +52,128 @@ def test_page(admin_client):
     )
     assert line_of(html, "result") == "{ &quot;ok&quot;: true }"
     assert line_of(html, "meta") == "{ &quot;tenant&quot;: 7 }"
-    assert line_of(html, "next_args") == line_of(html, "progress") == "-"
+    assert line_of(html, "finished_at") != line_of(html, "processing_until") == "-"
     assert line_of(html, "dedup_ttl") == "0:05:00"
     assert line_of(html, "errors").startswith(
         "builtins.ValueError as asked 2026-01-01 23:34:05 NST · attempt 1 · another"
     )
     assert "<summary>" not in html  # no traceback, nothing to unfold
     assert "Save" not in html
+
+
+OFTEN_EMPTY = [
+    *("next_args", "next_kwargs", "progress", "cancel_requested_at", "dedup_id"),
+    *("released_dedup_id", "dedup_holder", "dedup_hold", "dedup_ttl", "dedup_until"),
+    *("rerun", "suppressed", "last_suppressed_at", "concurrency_key", "blocked"),
+    *("schedule", "tick"),
+]
+
+
+def test_what_a_job_has_nothing_in_is_not_shown(admin_client):
+    """Neither a column that is as every row starts, nor the heading of a group of them."""
+    html = page_of(admin_client, JobFactory())
+    assert not [name for name in OFTEN_EMPTY if f"field-{name}" in html]
+    headings = re.findall(r"<h2[^>]*>\s*(.*?)\s*</h2>", html)
+    assert "Lease" in headings
+    assert not {"Dedup", "Concurrency and schedule"}.intersection(headings)
+
+
+def test_what_a_job_has_something_in_is_shown(admin_client):
+    """Each of them alone, so that a feature's columns come up once it uses them."""
+    values = {
+        "next_args": [],
+        "next_kwargs": {},
+        "progress": 0,
+        "cancel_requested_at": NOON,
+        "dedup_id": "k",
+        "released_dedup_id": "k",
+        "dedup_hold": "finished",
+        "dedup_ttl": timedelta(1),
+        "dedup_until": NOON,
+        "rerun": True,
+        "suppressed": 3,
+        "last_suppressed_at": NOON,
+        "concurrency_key": "c",
+        "blocked": 1,
+        "schedule": "nightly",
+        "tick": NOON,
+    }
+    assert values.keys() == {*OFTEN_EMPTY} - {"dedup_holder"}
+    for name, value in values.items():
+        job = JobFactory(**{name: value})
+        html = page_of(admin_client, job)
+        assert f"field-{name}" in html, name
+        job.delete()
+
+
+# --- The dedup id
+
+
+@pytest.mark.parametrize(
+    ("dedup", "end", "words"),
+    [
+        (Dedup("k"), None, "this job, until it has finished"),
+        (Dedup("k"), "settle", "nobody, so the next dispatch gets it"),
+        (Dedup("k", until="removed"), "settle", "this job, as long as its row exists"),
+        (Dedup("k", ttl=60), "settle", "this job, until {end}"),
+        (Dedup("k", ttl=60), "window", "nobody, so the next dispatch gets it"),
+        (
+            Dedup("k", ttl=60, until="finished"),
+            None,
+            "this job, until {end} and until it has finished",
+        ),
+        (Dedup("k", ttl=60, until="finished"), "settle", "this job, until {end}"),
+        (
+            Dedup("k", ttl=60, until="finished"),
+            "window",
+            "this job, until it has finished",
+        ),
+    ],
+)
+def test_holder_of_the_dedup_id(admin_client, dedup, end, words):
+    """Until when and how, by the rule that a dispatch goes by."""
+    job = add.using(dedup=dedup).dispatch(1, 2).job
+    if end == "settle":
+        [claimed] = claim()
+        Job.objects.settle([(claimed, Succeeded("3"))])
+    if end == "window":
+        Job.objects.filter(pk=job.pk).update(dedup_until=DatabaseNow(-1))
+    job.refresh_from_db()
+    html = page_of(admin_client, job)
+    until = job.dedup_until and shown.local_time(job.dedup_until)
+    assert line_of(html, "dedup_holder") == words.format(end=until)
+    assert (line_of(html, "dedup_id"), line_of(html, "suppressed")) == ("k", "0")
+    found = owner.with_window(Job.objects.all()).get()
+    assert owner.holds(found) is not words.startswith("nobody")
+
+
+def test_dispatches_that_a_job_answered(admin_client):
+    """How many, and when the last was."""
+    for _ in range(3):
+        job = add.using(dedup="k").dispatch(1, 2).job
+    job.refresh_from_db()
+    html = page_of(admin_client, job)
+    assert line_of(html, "suppressed") == "2"
+    last = shown.local_time(job.last_suppressed_at)
+    assert line_of(html, "last_suppressed_at") == last
+
+
+def test_holder_of_an_id_that_the_job_has_no_more(admin_client):
+    """A link to the job that took it over, as long as that one holds it."""
+    first = add.using(dedup="k").dispatch(1, 2).job
+    [claimed] = claim()
+    Job.objects.settle([(claimed, Succeeded("3"))])
+    second = add.using(dedup="k").dispatch(1, 2).job
+    JobFactory(queue="other", dedup_id="k", dedup_hold="finished")
+    html = page_of(admin_client, first)
+    assert line_of(html, "released_dedup_id") == "k"
+    assert line_of(html, "dedup_holder") == f"job {second.pk}"
+    assert f'href="{JOBS}{second.pk}/change/"' in html
+    Job.objects.filter(pk=second.pk).cancel()
+    nobody = "nobody, so the next dispatch gets it"
+    assert line_of(page_of(admin_client, first), "dedup_holder") == nobody
+    second.delete()
+    assert line_of(page_of(admin_client, first), "dedup_holder") == nobody
 
 
 def test_errors_are_shown_newest_first_with_tracebacks(admin_client):
