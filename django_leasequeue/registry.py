@@ -217,10 +217,22 @@ def _closest(name: str) -> str | None:
 def check_discoverable(options: TaskOptions) -> None:
     """Raise UndiscoverableTask if workers don't import the module the task lives in."""
     module = options.module or options.func.__module__
-    if not any(
-        module == root or module.startswith(f"{root}.") for root in task_modules()
-    ):
+    if not f"{module}.".startswith(_prefixes()):
         raise UndiscoverableTask(options.name, module)
+
+
+_found: tuple[dict, tuple[str, ...], tuple[str, ...]] | None = None
+
+
+def _prefixes() -> tuple[str, ...]:
+    """Return task_modules(), each with a dot, made anew if apps or settings have changed."""
+    global _found
+    # Django puts another dict in its place when other apps are installed, as in a test.
+    installed, listed, found = apps.app_configs, conf.task_modules, _found
+    if found is None or found[0] is not installed or found[1] != listed:
+        prefixes = tuple(f"{module}." for module in task_modules())
+        found = _found = (installed, listed, prefixes)
+    return found[2]
 
 
 def task_modules() -> list[str]:

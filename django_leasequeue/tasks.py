@@ -12,6 +12,8 @@ from django_leasequeue.specs import JobSpec
 
 _TASK_OPTIONS = TaskOptions.__dataclass_fields__.keys() - {"name", "func", "module"}
 _DISPATCH_OPTIONS = JobSpec.__dataclass_fields__.keys() - {"task", "args", "kwargs"}
+# Two ways to say when.
+_TIME = frozenset({"delay", "run_at"})
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,8 +44,8 @@ class Task(Generic[P, R]):
     def using(self, **options: Any) -> "Door[P]":
         """Return a door whose dispatches take these options: see `Job.objects.dispatch`.
 
-        Also `database`: the alias to store the job in. Raises TypeError for an option that
-        does not exist.
+        Also `database`: the alias to store the job in. Its own `using()` adds further ones.
+        Raises TypeError for an option that does not exist.
         """
         return Door(self, **options)
 
@@ -68,6 +70,17 @@ class Door(Generic[P]):
     ):
         self._task, self._database, self._options = task, database, options
         _check(f"{task.name} has no dispatch option", options, _DISPATCH_OPTIONS)
+
+    def using(self, *, database: str | None = None, **options: Any) -> "Door[P]":
+        """Return a door with these options besides, which count where both have one.
+
+        A `delay` takes the place of a `run_at`, and the other way round.
+        """
+        time = _TIME if _TIME.intersection(options) else frozenset[str]()
+        kept = {key: self._options[key] for key in self._options.keys() - time}
+        return Door(
+            self._task, database=database or self._database, **{**kept, **options}
+        )
 
     def dispatch(self, *args: P.args, **kwargs: P.kwargs):
         """Store a job with these arguments; see `Job.objects.dispatch`."""

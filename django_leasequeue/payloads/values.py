@@ -31,6 +31,13 @@ _encode = json.JSONEncoder(
 ).encode
 
 
+def _refuse_constant(name: str):
+    raise ValueError(f"The text holds {name}, which JSON does not know.")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
 class _Place(NamedTuple):
     """A value's place in the whole: `key` in the container at `parent`."""
 
@@ -67,7 +74,7 @@ def dump(value: Any, *, what: str, max_bytes: int, names: Sequence[str] = ()) ->
 def load(text: str) -> Any:
     """Return the value of JSON text; raise ValueError if it is none."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return _decode(text)
     except RecursionError:
         raise ValueError("The JSON text is nested too deeply.") from None
 
@@ -189,7 +196,3 @@ def _shown(key: object) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 120 else f"{text[:60]}…{text[-50:]}"
-
-
-def _refuse_constant(name: str):
-    raise ValueError(f"The text holds {name}, which JSON does not know.")

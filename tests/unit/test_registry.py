@@ -5,6 +5,7 @@ from unittest import mock
 
 import pytest
 from django.apps import apps
+from django.test import override_settings
 
 from django_leasequeue import Dedup, registry, task
 from django_leasequeue.exceptions import UndiscoverableTask, UnknownTask
@@ -239,6 +240,23 @@ def test_task_of_a_module_that_workers_do_not_import(settings, module):
     with pytest.raises(UndiscoverableTask, match=f"add '{module}' to") as caught:
         registry.check_discoverable(options(module=module))
     assert (caught.value.name, caught.value.module) == ("shop.send", module)
+
+
+def test_task_of_an_app_that_comes_and_goes(settings):
+    """What workers import is looked up once, and again when apps or settings change."""
+    task = options(module="django.contrib.humanize.tasks")
+    with pytest.raises(UndiscoverableTask):
+        registry.check_discoverable(task)
+    apps_before = settings.INSTALLED_APPS
+    with override_settings(INSTALLED_APPS=[*apps_before, "django.contrib.humanize"]):
+        registry.check_discoverable(task)
+    with pytest.raises(UndiscoverableTask):
+        registry.check_discoverable(task)
+    settings.LEASEQUEUE = {"TASK_MODULES": ["django.contrib.humanize.tasks"]}
+    registry.check_discoverable(task)
+    with mock.patch.object(registry, "task_modules") as listed:
+        registry.check_discoverable(task)
+    assert not listed.called
 
 
 def test_autodiscover_imports_tasks_of_apps():

@@ -1,6 +1,7 @@
 """The decorator, and the doors on a task that need no database."""
 
 import asyncio
+from datetime import UTC, datetime
 from unittest import mock
 
 import pytest
@@ -108,6 +109,33 @@ def test_a_spec_has_no_database():
     """dispatch_many decides for all of its specs, so one with a database of its own is refused."""
     with pytest.raises(TypeError, match=r"Job\.objects\.using"):
         add.using(database="other").spec(1, 2)
+
+
+def test_using_adds_to_what_a_door_has():
+    """The newer option counts, and a door is not changed by those made from it."""
+    mail = add.using(queue="mail", priority=5, meta={"a": 1})
+    urgent = mail.using(priority=50, delay=3)
+    spec = urgent.using(max_attempts=2).spec(1, 2)
+    assert (spec.queue, spec.priority, spec.meta) == ("mail", 50, {"a": 1})
+    assert (spec.delay, spec.max_attempts) == (3, 2)
+    assert (mail.spec(1, 2).priority, mail.spec(1, 2).delay) == (5, None)
+    with pytest.raises(TypeError, match="no dispatch option dely"):
+        mail.using(dely=3)
+
+
+def test_of_a_delay_and_a_time_the_newer_counts():
+    """Both at once are refused by a dispatch."""
+    at = datetime(2026, 7, 1, tzinfo=UTC)
+    spec = add.using(delay=3, queue="mail").using(run_at=at).spec(1, 2)
+    assert (spec.delay, spec.run_at, spec.queue) == (None, at, "mail")
+    spec = add.using(run_at=at).using(delay=3).spec(1, 2)
+    assert (spec.delay, spec.run_at) == (3, None)
+
+
+def test_a_door_keeps_its_database():
+    """So that a spec made from it is refused still."""
+    with pytest.raises(TypeError, match=r"Job\.objects\.using"):
+        add.using(database="other").using(queue="mail").spec(1, 2)
 
 
 def test_using_leaves_the_task_alone():
