@@ -1,9 +1,12 @@
 """What follows a run that does not simply end: a new round, or the cancel that was asked for."""
 
-from django.db.models import F, TextField
+from django.db.models import ExpressionWrapper, F, QuerySet, TextField
 from django.db.models.functions import Coalesce
 
 from django_leasequeue import db
+from django_leasequeue.conf import conf
+from django_leasequeue.errors import describe_death, errors_with
+from django_leasequeue.fields import UTCDateTimeField
 from django_leasequeue.states import Status
 
 
@@ -43,11 +46,41 @@ def cancelled() -> dict:
     }
 
 
-def after_interruption(rerun: bool, cancel_requested: bool) -> dict:
+def interrupted(rows: QuerySet) -> QuerySet:
+    """Return the rows as `after_interruption` wants them, with their queues and tokens."""
+    now = ExpressionWrapper(db.DatabaseNow(), UTCDateTimeField())
+    return rows.annotate(now=now).values_list(
+        "pk",
+        "queue",
+        "processing_token",
+        "rerun",
+        "cancel_requested_at",
+        "errors",
+        "attempts",
+        "worker",
+        "now",
+        named=True,
+    )
+
+
+def after_interruption(row, death: str | None) -> dict:
     """Return the columns of a job whose run was cut short, by a stop or a lost worker.
 
-    A dispatch that asked for another run comes first: its work must not be lost.
+    `death`: how the worker was lost, which is kept in the errors, and counted unless that
+    is the job's end; None for a stop. A dispatch that asked for another run comes before a
+    cancel: its work must not be lost.
     """
-    if rerun:
-        return {**new_round(), "status": Status.PENDING}
-    return cancelled() if cancel_requested else {"status": Status.PENDING}
+    if row.rerun:
+        changes = {**new_round(), "status": Status.PENDING}
+    elif row.cancel_requested_at is not None:
+        changes = cancelled()
+    else:
+        changes = {"status": Status.PENDING}
+        if death is not None:
+            changes["recoveries"] = F("recoveries") + 1
+    if death is not None:
+        entry = describe_death(
+            death, attempt=row.attempts + 1, worker=row.worker, at=row.now
+        )
+        changes["errors"] = errors_with(row.errors, entry, conf.max_errors)
+    return {**changes, "processing_until": None, "processing_token": None}

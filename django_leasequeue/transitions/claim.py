@@ -13,12 +13,10 @@ from django.db import transaction
 from django.db.models import ExpressionWrapper, F, Q, QuerySet, TextField, Value
 from django.db.models.functions import Coalesce, Concat, Right
 
-from django_leasequeue import clock, db
+from django_leasequeue import clock, db, rounds
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.conf import conf
-from django_leasequeue.errors import describe_death, errors_with
 from django_leasequeue.fields import UTCDateTimeField
-from django_leasequeue.rounds import after_interruption
 from django_leasequeue.selection import Selection
 from django_leasequeue.states import Status
 
@@ -40,18 +38,6 @@ _COLUMNS = (
     "claims",
     "round",
     "errors",
-)
-
-_LOST = (
-    "pk",
-    "queue",
-    "rerun",
-    "cancel_requested_at",
-    "errors",
-    "attempts",
-    "worker",
-    "processing_token",
-    "now",
 )
 
 
@@ -141,23 +127,11 @@ def _lost(rows, selection: Selection):
 def _take_lost(rows, lost, token: UUID, worker: str) -> int:
     """Recover jobs whose lease is past, or end those that were to be cancelled."""
     taken = 0
-    now = ExpressionWrapper(db.DatabaseNow(), UTCDateTimeField())
-    found = lost.annotate(now=now).values_list(*_LOST, named=True)
-    for row in db.take(found, through="leasequeue_lease"):
-        changes = after_interruption(row.rerun, row.cancel_requested_at is not None)
-        entry = describe_death(
-            "its lease ended without a renewal",
-            attempt=row.attempts + 1,
-            worker=row.worker,
-            at=row.now,
-        )
-        changes["errors"] = errors_with(row.errors, entry, conf.max_errors)
+    for row in db.take(rounds.interrupted(lost), through="leasequeue_lease"):
+        changes = rounds.after_interruption(row, "its lease ended without a renewal")
         if changes["status"] == Status.PENDING:
-            changes.setdefault("recoveries", F("recoveries") + 1)
             changes |= _marks(row.queue, token, worker)
             taken += 1
-        else:
-            changes |= {"processing_until": None, "processing_token": None}
         rows.filter(pk=row.pk, processing_token=row.processing_token).update(**changes)
     return taken
 

@@ -2,28 +2,14 @@
 
 from uuid import UUID
 
-from django.db.models import ExpressionWrapper, F, QuerySet
+from django.db.models import QuerySet
 
-from django_leasequeue import db
+from django_leasequeue import db, rounds
 from django_leasequeue.conf import conf
-from django_leasequeue.errors import describe_death, errors_with
-from django_leasequeue.fields import UTCDateTimeField
-from django_leasequeue.rounds import after_interruption
 from django_leasequeue.states import Status
 
 # Seconds for which a release runs again by itself; if it never comes through, leases end.
 RERUN_FOR = 5.0
-
-_COLUMNS = (
-    "pk",
-    "queue",
-    "rerun",
-    "cancel_requested_at",
-    "errors",
-    "attempts",
-    "worker",
-    "now",
-)
 
 
 def release(
@@ -49,21 +35,9 @@ def _release(rows, token: UUID, ids, death) -> set[int]:
     released = set()
     with db.write_transaction(rows):
         mine = {"processing_token": token, "status": Status.RUNNING}
-        interrupted = (
-            db.by_key(rows, known, **mine)
-            .annotate(now=ExpressionWrapper(db.DatabaseNow(), UTCDateTimeField()))
-            .order_by("pk")
-            .values_list(*_COLUMNS, named=True)
-        )
-        for row in db.take(interrupted):
-            changes = after_interruption(row.rerun, row.cancel_requested_at is not None)
-            if death is not None:
-                entry = describe_death(
-                    death, attempt=row.attempts + 1, worker=row.worker, at=row.now
-                )
-                changes["errors"] = errors_with(row.errors, entry, conf.max_errors)
-                changes.setdefault("recoveries", F("recoveries") + 1)
-            changes |= {"processing_until": None, "processing_token": None}
+        held = db.by_key(rows, known, **mine).order_by("pk")
+        for row in db.take(rounds.interrupted(held)):
+            changes = rounds.after_interruption(row, death)
             buffer = db.DatabaseNow(conf.safety_buffer(row.queue))
             lasting = db.by_key(rows, [row.pk], **mine, processing_until__gt=buffer)
             if lasting.update(**changes):

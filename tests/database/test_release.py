@@ -119,13 +119,15 @@ def test_rerun(death):
 
 @pytest.mark.parametrize("death", [None, DEATH])
 def test_job_that_was_to_be_cancelled(death):
-    """It doesn't run any more, which is what was asked for."""
+    """It doesn't run any more, which is what was asked for; a death is kept, not counted."""
     [job] = held()
     Job.objects.filter(pk=job.id).update(cancel_requested_at=DatabaseNow())
     assert Job.objects.release(job.token, death=death) == {job.id}
     after = row(job)
     assert after["status"] == Status.CANCELLED
     assert after["finished_at"] is not None
+    assert (after["processing_token"], after["recoveries"]) == (None, 0)
+    assert len(after["errors"]) == (1 if death else 0)
 
 
 def test_errors_are_capped(settings):
