@@ -14,6 +14,7 @@ from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.transitions import claim as claims
 from django_leasequeue.transitions.dispatch import insert
+from django_leasequeue.transitions.dispatch import one as dispatching
 from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.settle import Verdict
 from tests.callers import caller
@@ -190,6 +191,24 @@ def test_a_slow_caller_does_not_hold_up_the_run_that_it_skips(rules, many, setti
     assert (after["recoveries"], after["claims"], after["args"]) == (0, 1, [1, 2])
     # The count, and the new window, are written when the caller has committed.
     assert after["suppressed"] == 1
+
+
+@with_row_locks
+def test_a_rerun_by_a_caller_slower_than_the_lease_costs_the_run(settings):
+    """The job is locked until the caller commits, so that its lease ends: one recovery."""
+    settings.LEASEQUEUE = {"LEASE": 1, "SAFETY_BUFFER": 0.3}
+    first = dispatch("k").job
+    (job,) = claim()
+    with caller() as slow:
+        slow.begin()
+        assert slow.do(dispatch, Dedup("k", rerun=True)).outcome == "rerun"
+        past = Job.objects.filter(pk=first.pk, processing_until__lt=DatabaseNow())
+        eventually(past.exists)
+        assert finish(job) is Verdict.LOST
+        assert claim() == []
+        slow.commit()
+    (again,) = claim()
+    assert (again.id, row(first)["claims"]) == (first.pk, 2)
 
 
 @with_row_locks
@@ -403,6 +422,37 @@ def test_an_owner_that_is_removed_between_look_and_take_over():
         done = ours.result(60)
     assert done.added
     assert [job.pk for job in Job.objects.all()] == [done.job.pk]
+
+
+@pytest.mark.skipif(connection.vendor != "mysql", reason="InnoDB's own")
+@pytest.mark.parametrize("broken", [False, True], ids=["by key", "by dedup index"])
+def test_why_owners_are_locked_by_primary_key(broken, monkeypatch):
+    """Who removes a job has locked its row, and then needs its entry in the dedup index."""
+    if broken:
+
+        def through_the_index(rows, wanted, deadline, hidden):
+            found = owners.find(rows, wanted, locking=True)
+            return dispatching._decide_locked(rows, wanted, found)
+
+        monkeypatch.setattr(dispatching, "_pass_inside", through_the_index)
+    job = owner(succeeded=True, dedup_id="k")
+    errors = []
+    with caller() as pruner, caller() as other:
+        pruner.begin()
+        pruner.do(Job.objects.select_for_update().get, pk=job.pk)
+        other.begin()
+        done = other.start(dispatch, "k")
+        if broken:
+            other.wait_until_blocked()
+        else:
+            other.wait_until_sent("NOWAIT")
+        removal = pruner.start(Job.objects.filter(pk=job.pk)._raw_delete, "default")
+        errors.append(removal.exception(60))
+        pruner.rollback()
+        errors.append(done.exception(60))
+    deadlocks = [error for error in errors if "Deadlock" in str(error)]
+    assert len(deadlocks) == broken
+    assert broken or errors == [None, None]
 
 
 # --- Rerun

@@ -1,10 +1,13 @@
 """Six dispatchers and four workers on three ids, all the time at once."""
 
 import os
+import subprocess
+import sys
 import threading
 from collections import Counter
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from django.db.models import Count
 from django.db.models.functions import Coalesce
@@ -14,6 +17,7 @@ from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.transitions.settle import Verdict
 from tests.helpers import eventually, in_thread, together
+from tests.processes import ROOT
 from tests.road import claim
 from tests.tasks import add
 
@@ -111,6 +115,25 @@ def test_storm(dispatch):
     )
     if dispatch is not inside or connection.vendor != "mysql":
         assert troubles == []
+
+
+@pytest.mark.skipif(settings.DATABASE == "sqlite", reason="one writer at a time")
+def test_the_long_form_in_short():
+    """The command of docs/dedup.md, in processes, with jobs removed as soon as they have ended."""
+    asked = {"--added": 10, "--lost": 1, "--dispatchers": 2, "--workers": 1}
+    options = [str(part) for pair in asked.items() for part in pair]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.dedup_storm", "--remove", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    cells = [cell.strip() for cell in done.stdout.splitlines()[0].strip("|").split("|")]
+    assert cells[:3] == [settings.DATABASE, "removed", "alone"]
+    assert int(cells[4]) >= 10
+    assert int(cells[5]) >= 1
 
 
 def settle(job):
