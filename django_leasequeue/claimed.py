@@ -25,7 +25,9 @@ class Claimed:
     meta: str
     attempts: int
     max_attempts: int
+    # Workers lost while they ran it, and those of them that ran nothing else.
     recoveries: int
+    lost_alone: int
     claims: int
     round: int
     errors: list[dict[str, Any]]

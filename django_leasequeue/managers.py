@@ -148,10 +148,11 @@ class JobQuerySet(models.QuerySet):
         *,
         expired: bool = True,
         since: float | None = None,
+        alone: bool = False,
     ):
         """See transitions.claim.claim."""
         return transitions.claim.claim(
-            self._rows(), selection, limit, token, worker, expired, since
+            self._rows(), selection, limit, token, worker, expired, since, alone
         )
 
     def cancel_requested(self, tokens: list[UUID]) -> dict[UUID, set[int]]:
@@ -166,9 +167,11 @@ class JobQuerySet(models.QuerySet):
         """See transitions.settle."""
         return transitions.settle.settle(self._rows(), finished, with_writes)
 
-    def release(self, token: UUID, ids=None, death: str | None = None) -> set[int]:
+    def release(
+        self, token: UUID, ids=None, death: str | None = None, *, alone: bool = False
+    ) -> set[int]:
         """See transitions.release."""
-        return transitions.release.release(self._rows(), token, ids, death)
+        return transitions.release.release(self._rows(), token, ids, death, alone)
 
     def prune(self, *, queue: str | None = None, dry_run=False, after_step=None):
         """Remove finished jobs that the rules of retention keep no longer.

@@ -1,5 +1,7 @@
 """What follows a run that does not simply end: a new round, or the cancel that was asked for."""
 
+from typing import Any
+
 from django.db.models import ExpressionWrapper, F, QuerySet, TextField
 from django.db.models.functions import Coalesce
 
@@ -8,6 +10,9 @@ from django_leasequeue.conf import conf
 from django_leasequeue.errors import describe_death, errors_with
 from django_leasequeue.fields import UTCDateTimeField
 from django_leasequeue.states import Status
+
+# What a job is again once it has recorded something, or starts anew.
+UNSUSPECTED = {"recoveries": 0, "lost_alone": 0, "suspect": 0}
 
 
 def new_round() -> dict:
@@ -26,7 +31,7 @@ def new_round() -> dict:
         "next_kwargs": None,
         "round": F("round") + 1,
         "attempts": 0,
-        "recoveries": 0,
+        **UNSUSPECTED,
         "result": None,
         "progress": None,
         "rerun": False,
@@ -57,20 +62,23 @@ def interrupted(rows: QuerySet) -> QuerySet:
         "cancel_requested_at",
         "errors",
         "attempts",
+        "suspect",
         "worker",
         "now",
         named=True,
     )
 
 
-def after_interruption(row, death: str | None) -> dict:
+def after_interruption(row: Any, death: str | None, alone: bool = False) -> dict:
     """Return the columns of a job whose run was cut short, by a stop or a lost worker.
 
     `death`: how the worker was lost, which is kept in the errors, and counted unless that
-    is the job's end; None for a stop. A dispatch that asked for another run comes before a
-    cancel: its work must not be lost.
+    is the job's end; None for a stop. `alone`: whether that worker ran nothing else; only
+    then is the loss held against the job, see docs/reliability.md. A dispatch that asked for
+    another run comes before a cancel: its work must not be lost.
     """
     if row.rerun:
+        # A new round has counts of its own.
         changes = {**new_round(), "status": Status.PENDING}
     elif row.cancel_requested_at is not None:
         changes = cancelled()
@@ -78,6 +86,8 @@ def after_interruption(row, death: str | None) -> dict:
         changes = {"status": Status.PENDING}
         if death is not None:
             changes["recoveries"] = F("recoveries") + 1
+            changes["lost_alone"] = F("lost_alone") + int(alone)
+            changes["suspect"] = 1
     if death is not None:
         entry = describe_death(
             death, attempt=row.attempts + 1, worker=row.worker, at=row.now

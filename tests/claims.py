@@ -32,6 +32,7 @@ def claimed(*args, **fields):
         "attempts": 0,
         "max_attempts": 1,
         "recoveries": 0,
+        "lost_alone": 0,
         "claims": 1,
         "round": 1,
         "errors": [],
@@ -73,5 +74,10 @@ def arun(function, *args, options=None, job=None, context=None, **fields):
 
 def claim(limit=1):
     """Claim jobs as a worker does."""
-    jobs = Job.objects.claim(Selection(), limit, uuid.uuid4(), WORKER).jobs
+    found = Job.objects.claim(Selection(), limit, uuid.uuid4(), WORKER)
+    jobs = found.jobs
+    if found.suspects and not jobs:
+        jobs = Job.objects.claim(
+            Selection(), limit, uuid.uuid4(), WORKER, alone=True
+        ).jobs
     return jobs[0] if limit == 1 and jobs else jobs

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from tests import token_guard
 from tests.helpers import announcement as open_announcement
 from tests.helpers import new_connection
 from tests.processes import WorkerProcess
@@ -49,12 +50,14 @@ def worker_process(tmp_path):
     """Start real processes: `worker_process("--drain", settings={"LEASE": 5})`.
 
     Runs `runjobs` unless `command` names another; `settings` is its LEASEQUEUE. Each is
-    stopped at the end of the test, and what it printed is shown if the test fails.
+    stopped at the end of the test, and what it printed is shown if the test fails. A write
+    of theirs that a lost lease would not stop fails the test: see token_guard.
     """
     started = []
 
     def start(*arguments, command="runjobs", settings=None, env=None):
         log = tmp_path / f"process-{len(started)}.log"
+        env = {token_guard.VARIABLE: "1", **(env or {})}
         process = WorkerProcess([command, *map(str, arguments)], log, settings, env)
         started.append(process)
         return process
@@ -64,6 +67,7 @@ def worker_process(tmp_path):
         process.stop()
     for process in started:
         print(f"--- process {process.pid} printed:\n{process.output}")
+        assert token_guard.ALARM not in process.output
 
 
 @pytest.fixture

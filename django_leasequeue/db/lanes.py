@@ -1,6 +1,7 @@
-"""The lanes of the claim index: its distinct (queue, priority) pairs, and the head of each.
+"""The lanes of the claim index: the head of each queue and priority.
 
-All pending jobs of one queue and priority lie side by side in the claim index, by run_at. A
+All pending jobs of one queue and priority lie side by side in the claim index, by run_at;
+those that are to run alone (`suspect`) have lanes of their own. A
 claim reads lanes from their heads, so that it never sorts, and jobs that are not due or whose
 queue nobody asked for cost one look at their lane, however many they are.
 """
@@ -18,57 +19,63 @@ class Lane(NamedTuple):
     queue: str
     priority: int
     due_in: float
+    suspect: bool
 
 
 # Each step asks the index for the head of the next lane: the cost is that of the lanes, not
 # of their rows ("loose index scan"). The full order makes the claim index the only cheap way:
 # by the queue alone the planner may take the dedup index and wade through finished rows.
 _BY_HEADS = """
-WITH RECURSIVE lanes(queue, priority, run_at) AS (
-    (SELECT queue, priority, run_at FROM {table} WHERE {pending}
-     ORDER BY queue, priority, run_at, id LIMIT 1)
+WITH RECURSIVE lanes(suspect, queue, priority, run_at) AS (
+    (SELECT suspect, queue, priority, run_at FROM {table} WHERE {pending}
+     ORDER BY suspect, queue, priority, run_at, id LIMIT 1)
     UNION ALL
     SELECT head.* FROM lanes CROSS JOIN LATERAL (
-        SELECT queue, priority, run_at FROM {table}
-        WHERE {pending} AND (queue, priority) > (lanes.queue, lanes.priority)
-        ORDER BY queue, priority, run_at, id LIMIT 1
+        SELECT suspect, queue, priority, run_at FROM {table}
+        WHERE {pending}
+          AND (suspect, queue, priority) > (lanes.suspect, lanes.queue, lanes.priority)
+        ORDER BY suspect, queue, priority, run_at, id LIMIT 1
     ) head
 )
-SELECT queue, priority, {due_in} FROM lanes
+SELECT queue, priority, {due_in}, suspect FROM lanes
 """
 
 # The same for SQLite, which has no LATERAL and seeks by one bound at a time: the next larger
 # queue, then the next smaller priority. It is told the index, since it has usually counted
 # nothing by which to choose one.
 _STEPWISE = """
-WITH RECURSIVE queues(queue) AS (
-    SELECT MIN(queue) FROM {claims} WHERE {pending}
+WITH RECURSIVE kinds(suspect) AS (VALUES (0), (1)), queues(suspect, queue) AS (
+    SELECT k.suspect,
+           (SELECT MIN(queue) FROM {claims} WHERE {pending} AND suspect = k.suspect)
+    FROM kinds k
     UNION ALL
-    SELECT (SELECT MIN(queue) FROM {claims} WHERE {pending} AND queue > q.queue)
+    SELECT q.suspect, (SELECT MIN(queue) FROM {claims}
+                       WHERE {pending} AND suspect = q.suspect AND queue > q.queue)
     FROM queues q WHERE q.queue IS NOT NULL
-), lanes(queue, priority) AS (
-    SELECT q.queue, (SELECT MAX(priority) FROM {claims} WHERE {pending} AND queue = q.queue)
+), lanes(suspect, queue, priority) AS (
+    SELECT q.suspect, q.queue, (SELECT MAX(priority) FROM {claims}
+        WHERE {pending} AND suspect = q.suspect AND queue = q.queue)
     FROM queues q WHERE q.queue IS NOT NULL
     UNION ALL
-    SELECT l.queue, (SELECT MAX(priority) FROM {claims}
-                     WHERE {pending} AND queue = l.queue AND priority < l.priority)
+    SELECT l.suspect, l.queue, (SELECT MAX(priority) FROM {claims} WHERE {pending}
+        AND suspect = l.suspect AND queue = l.queue AND priority < l.priority)
     FROM lanes l WHERE l.priority IS NOT NULL
-), heads(queue, priority, run_at) AS MATERIALIZED (
-    SELECT l.queue, l.priority, (SELECT MIN(run_at) FROM {claims}
-        WHERE {pending} AND queue = l.queue AND priority = l.priority)
+), heads(suspect, queue, priority, run_at) AS MATERIALIZED (
+    SELECT l.suspect, l.queue, l.priority, (SELECT MIN(run_at) FROM {claims} WHERE {pending}
+        AND suspect = l.suspect AND queue = l.queue AND priority = l.priority)
     FROM lanes l WHERE l.priority IS NOT NULL
 )
-SELECT queue, priority, {due_in} FROM heads WHERE run_at IS NOT NULL
+SELECT queue, priority, {due_in}, suspect FROM heads WHERE run_at IS NOT NULL
 """
 
 # MySQL and MariaDB do the same by themselves for a grouping that follows the index from its
 # first column, but scan for a correlated MIN or MAX. MariaDB takes columns that equal a
 # constant out of the grouping, which then follows no index: so the status is a range.
 _GROUPED = """
-SELECT queue, priority, {due_in} FROM (
-    SELECT queue, priority, MIN(run_at) AS run_at FROM {table}
+SELECT queue, priority, {due_in}, suspect FROM (
+    SELECT suspect, queue, priority, MIN(run_at) AS run_at FROM {table}
     WHERE blocked = 0 AND status >= '{status}' AND status <= '{status}'
-    GROUP BY blocked, status, queue, priority
+    GROUP BY blocked, status, suspect, queue, priority
 ) heads
 """
 
@@ -94,6 +101,6 @@ def lanes(table: str, using: str) -> list[Lane]:
             )
         )
         return [
-            Lane(queue, priority, float(due))
-            for queue, priority, due in cursor.fetchall()
+            Lane(queue, priority, float(due), bool(suspect))
+            for queue, priority, due, suspect in cursor.fetchall()
         ]

@@ -46,6 +46,11 @@ class Job(models.Model):
     max_attempts = models.PositiveIntegerField(_("max attempts"), default=1)
     # Workers lost by this round since it last recorded something.
     recoveries = models.PositiveIntegerField(_("recoveries"), default=0)
+    # Those of them under which it ran alone, which is what MAX_RECOVERIES bounds.
+    lost_alone = models.PositiveIntegerField(_("lost alone"), default=0)
+    # 1 while recoveries are above 0: it is claimed to run alone in its process. A column of
+    # its own because equality is all that every database's index serves.
+    suspect = models.SmallIntegerField(_("suspect"), default=0)
     # Claims ever made; with the id the fence for outside systems.
     claims = models.PositiveIntegerField(_("claims"), default=0)
 
@@ -139,7 +144,7 @@ class Job(models.Model):
             PartialIndex(
                 name="leasequeue_claim",
                 where={"status": Status.PENDING.value, "blocked": 0},
-                fields=["queue", "priority", "run_at", "id"],
+                fields=["suspect", "queue", "priority", "run_at", "id"],
             ),
             # Leases that are past, oldest first.
             PartialIndex(

@@ -1,8 +1,11 @@
-"""Claim: pending and due -> running on a fresh lease; also running with the lease past.
+"""Claim: pending and due -> running on a fresh lease; before it, lease past -> pending.
 
 A locking read with SKIP LOCKED through the claim index, lane by lane in claim order, then
 the update of what it locked; on SQLite one guarded update. Candidates read without a lock
 would make all workers want the same rows.
+
+Jobs with which a worker was lost are claimed apart from all others, since they are to run
+alone: see docs/reliability.md.
 """
 
 from functools import partial
@@ -24,6 +27,8 @@ from django_leasequeue.states import Status
 RERUN_FOR = 5.0
 # Characters kept of the list of workers that claimed a job: some sixty names.
 WORKER_IDS = 4000
+# Leases that are past and are looked after at once.
+_RECOVERED = 500
 
 _COLUMNS = (
     "id",
@@ -35,6 +40,7 @@ _COLUMNS = (
     "attempts",
     "max_attempts",
     "recoveries",
+    "lost_alone",
     "claims",
     "round",
     "errors",
@@ -45,11 +51,13 @@ class Claim(NamedTuple):
     """What a claim returns.
 
     `jobs`: in the order in which they are to be run. `due_in`: seconds until the next
-    pending job of these queues is due, 0 or less if more are due now, None if none waits.
+    pending job of these queues and of the kind that was asked for is due, 0 or less if more
+    are due now, None if none waits. `suspects`: whether jobs that run alone were due.
     """
 
     jobs: list[Claimed]
     due_in: float | None
+    suspects: bool = False
 
 
 def claim(
@@ -60,10 +68,12 @@ def claim(
     worker: str,
     expired: bool,
     since: float | None,
+    alone: bool,
 ) -> Claim:
     """Take up to `limit` jobs for `worker` under `token`, and return them.
 
-    `expired`: whether to look for leases that are past, too. `since`: None for a fresh
+    `alone`: whether to take those that run alone, or all others. `expired`: whether to look
+    for leases that are past before. `since`: None for a fresh
     token; else when a claim with it was first sent, by `clock.now()`, of which the answer
     was lost: then what that one took is returned, as far as its leases last, and no more.
     Raises the database's error if passing trouble does not pass within 5 s.
@@ -73,41 +83,46 @@ def claim(
         jobs = db.rerun(look, using=rows.db, seconds=RERUN_FOR)
         return Claim([job for job in jobs if job.is_held], 0.0)
     return db.rerun(
-        partial(_claim, rows, selection, limit, token, worker, expired),
+        partial(_claim, rows, selection, limit, token, worker, expired, alone),
         using=rows.db,
         seconds=RERUN_FOR,
     )
 
 
-def _claim(rows, selection, limit, token, worker, expired) -> Claim:
+def _claim(rows, selection, limit, token, worker, expired, alone) -> Claim:
+    if expired:
+        _recover(rows, selection)
     sent_at = clock.now()
     lanes = sorted(
-        (selection.rank(lane.queue), -lane.priority, lane.due_in, lane.queue)
+        (selection.rank(lane.queue), -lane.priority, lane.due_in, lane)
         for lane in db.lanes(rows.model._meta.db_table, rows.db)
         if selection.rank(lane.queue) is not None
     )
-    due_in = min((lane[2] for lane in lanes), default=None)
-    due = [(queue, -priority) for _, priority, wait, queue in lanes if wait <= 0]
-    lost = _lost(rows, selection) if expired else rows.none()
+    waits = [wait for _, _, wait, lane in lanes if lane.suspect == alone]
+    due = [lane for _, _, wait, lane in lanes if wait <= 0 and lane.suspect == alone]
+    suspects = any(wait <= 0 and lane.suspect for _, _, wait, lane in lanes)
     # A look that finds nothing takes no lock and opens no transaction.
-    if not due and not lost[:1]:
-        return Claim([], due_in)
+    if not due:
+        return Claim([], min(waits, default=None), suspects)
     taken = 0
     with db.write_transaction(rows):
-        if expired:
-            taken += _take_lost(rows, lost[:limit], token, worker)
-        for queue, priority in due:
+        for lane in due:
             if taken < limit:
-                lane = rows.filter(queue=queue, priority=priority)
-                marks = _marks(queue, token, worker)
+                marks = _marks(lane.queue, token, worker)
                 taken += _take_due(rows, lane, limit - taken, marks)
         jobs = _read_back(rows, selection, token, worker, sent_at)
-    return Claim(jobs, due_in)
+    return Claim(jobs, min(waits), suspects)
 
 
-def _take_due(rows, lane, limit: int, marks: dict) -> int:
+def _take_due(rows, lane: db.Lane, limit: int, marks: dict) -> int:
+    waiting = {"status": Status.PENDING, "blocked": 0, "suspect": lane.suspect}
     due = (
-        lane.filter(status=Status.PENDING, blocked=0, run_at__lte=db.DatabaseNow())
+        rows.filter(
+            **waiting,
+            queue=lane.queue,
+            priority=lane.priority,
+            run_at__lte=db.DatabaseNow(),
+        )
         .order_by("run_at", "id")
         .values_list("pk", flat=True)
     )[:limit]
@@ -124,16 +139,18 @@ def _lost(rows, selection: Selection):
     return past.filter(chosen).order_by("processing_until", "id")
 
 
-def _take_lost(rows, lost, token: UUID, worker: str) -> int:
-    """Recover jobs whose lease is past, or end those that were to be cancelled."""
-    taken = 0
-    for row in db.take(rounds.interrupted(lost), through="leasequeue_lease"):
-        changes = rounds.after_interruption(row, "its lease ended without a renewal")
-        if changes["status"] == Status.PENDING:
-            changes |= _marks(row.queue, token, worker)
-            taken += 1
-        rows.filter(pk=row.pk, processing_token=row.processing_token).update(**changes)
-    return taken
+def _recover(rows, selection: Selection) -> None:
+    """Make jobs pending whose lease is past, or end those that were to be cancelled."""
+    lost = _lost(rows, selection)
+    if not lost[:1]:
+        return
+    found = rounds.interrupted(lost)[:_RECOVERED]
+    with db.write_transaction(rows):
+        for row in db.take(found, through="leasequeue_lease"):
+            how = "its lease ended without a renewal"
+            changes = rounds.after_interruption(row, how, alone=bool(row.suspect))
+            same = rows.filter(pk=row.pk, processing_token=row.processing_token)
+            same.update(**changes)
 
 
 def _chosen(selection: Selection) -> Q:
@@ -180,6 +197,7 @@ def _read_back(
             attempts=row["attempts"],
             max_attempts=row["max_attempts"],
             recoveries=row["recoveries"],
+            lost_alone=row["lost_alone"],
             claims=row["claims"],
             round=row["round"],
             errors=row["errors"],

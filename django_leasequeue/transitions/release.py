@@ -13,19 +13,26 @@ RERUN_FOR = 5.0
 
 
 def release(
-    rows: QuerySet, token: UUID, ids=None, death: str | None = None
+    rows: QuerySet,
+    token: UUID,
+    ids=None,
+    death: str | None = None,
+    alone: bool = False,
 ) -> set[int]:
     """Give back the running jobs of `token`, due at once, and return their ids.
 
-    `ids`: only these of them. `death`: None for a stop, which counts nothing; else how the
-    worker that ran them died, which is kept in their errors and counts as a recovery.
+    `ids`: only these of them. `death`: None for a stop, and for jobs that had not started,
+    which counts nothing; else how the worker that ran them died, which is kept in their
+    errors and counts as a recovery. `alone`: whether it ran only this one.
     """
     return db.rerun(
-        lambda: _release(rows, token, ids, death), using=rows.db, seconds=RERUN_FOR
+        lambda: _release(rows, token, ids, death, alone),
+        using=rows.db,
+        seconds=RERUN_FOR,
     )
 
 
-def _release(rows, token: UUID, ids, death) -> set[int]:
+def _release(rows, token: UUID, ids, death, alone) -> set[int]:
     found = rows.filter(processing_token=token, status=Status.RUNNING).order_by()
     if ids is not None:
         found = found.filter(pk__in=list(ids))
@@ -37,7 +44,7 @@ def _release(rows, token: UUID, ids, death) -> set[int]:
         mine = {"processing_token": token, "status": Status.RUNNING}
         held = db.by_key(rows, known, **mine).order_by("pk")
         for row in db.take(rounds.interrupted(held)):
-            changes = rounds.after_interruption(row, death)
+            changes = rounds.after_interruption(row, death, alone)
             buffer = db.DatabaseNow(conf.safety_buffer(row.queue))
             lasting = db.by_key(rows, [row.pk], **mine, processing_until__gt=buffer)
             if lasting.update(**changes):

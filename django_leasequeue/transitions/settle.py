@@ -37,7 +37,7 @@ from django_leasequeue.outcomes import (
     Succeeded,
 )
 from django_leasequeue.retention import Rule, no_window_lasts
-from django_leasequeue.rounds import cancelled, new_round
+from django_leasequeue.rounds import UNSUSPECTED, cancelled, new_round
 from django_leasequeue.states import FINAL, Status
 
 # Seconds for which a settle runs again by itself; the settler tries until the lease ends.
@@ -261,7 +261,7 @@ def _final(status: Status) -> dict:
 
 
 def _pending(delay) -> dict:
-    return {"run_at": db.DatabaseNow(delay), "recoveries": 0, "status": Status.PENDING}
+    return {"run_at": db.DatabaseNow(delay), **UNSUSPECTED, "status": Status.PENDING}
 
 
 def _explain(rows, missed: list[Claimed]) -> dict[tuple[int, int], Settled]:

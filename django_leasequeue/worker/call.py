@@ -39,7 +39,8 @@ def prepare(job: Claimed, context: JobContext) -> Call | Outcome:
     limit = task.max_recoveries
     if limit is None:
         limit = conf.max_recoveries(job.queue)
-    if job.recoveries > limit:
+    # A task that is never to be run again after a loss isn't, whoever's fault it was.
+    if max(job.lost_alone, min(job.recoveries, 1)) > limit:
         return endings.workers_lost(job, limit)
     try:
         args, kwargs = _arguments(job)

@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from uuid import UUID
 
 from django_leasequeue import clock
@@ -172,17 +173,46 @@ class ChildSlot:
     the pause before it.
     """
 
-    def __init__(self, number: int, share: int | None) -> None:
+    def __init__(self, number: int, share: int | None, is_aside: bool = False) -> None:
         self.number, self.share = number, share
+        # Whether it is the place for jobs that run alone, filled only while there are any;
+        # and whether there are, as far as is known.
+        self.is_aside, self.is_wanted = is_aside, False
         self.child: ChildProcess | None = None
         # When to start the next child, by `clock.now()`; None while there is one, in a drain
         # while the jobs of the last one are being given back, and in the end.
-        self.start_at: float | None = clock.now()
+        self.start_at: float | None = None if is_aside else clock.now()
         # Seconds that a drain waits once they are given back.
         self.pause = 0.0
-        self.is_done = False
+        self.is_done = is_aside
         # Deaths in a row, and among them those before the child was ready for work.
         self.deaths = self.failed_starts = 0
+
+    def want(self) -> None:
+        """Have a child started in the place for jobs that run alone, if there is none."""
+        self.is_wanted = True
+        if self.is_done:
+            self.is_done, self.start_at = False, clock.now()
+
+    def vacated(self, is_stopping: bool) -> None:
+        """Note that all that its last child left is given back."""
+        if self.child is not None or self.start_at is not None:
+            return  # it was taken again meanwhile
+        unwanted = self.is_aside and not self.is_wanted
+        # A drain comes here to go on, since it must see the jobs given back as due.
+        if is_stopping or self.share == 0 or unwanted:
+            self.is_done = True
+        else:
+            self.start_at = clock.now() + self.pause
+
+    def options(self, of_worker: WorkerOptions) -> WorkerOptions:
+        """Return the options of its next child."""
+        if self.is_aside:
+            # A drain's child tells when it finds nothing more, and then it is let go.
+            return replace(
+                of_worker, threads=1, async_tasks=1, suspects="only", drain=True
+            )
+        return replace(of_worker, max_jobs=self.share)
 
     def lost(self, child: ChildProcess) -> float:
         """Note that a child died by itself; return the seconds until the next one."""

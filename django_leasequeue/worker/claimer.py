@@ -33,8 +33,11 @@ class Claimer:
         # When a claim with it was first sent whose answer was lost; None for a fresh one.
         self._since: float | None = None
 
-    def claim(self, limit: int) -> Claim | None:
-        """Claim up to `limit` jobs; None, after a pause, if that is not possible now."""
+    def claim(self, limit: int, alone: bool = False) -> Claim | None:
+        """Claim up to `limit` jobs; None, after a pause, if that is not possible now.
+
+        `alone`: whether to take those that run alone, or all others.
+        """
         token = self._announced()
         if token is None:
             self._wakeup.sleep(_UNHEARD_PAUSE)
@@ -51,6 +54,7 @@ class Claimer:
                 self._worker,
                 expired=expired,
                 since=self._since,
+                alone=alone,
             )
         except Exception as error:
             # Whatever it is, a worker that ended for it would meet it again. The same token

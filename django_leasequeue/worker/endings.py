@@ -190,8 +190,9 @@ def workers_lost(job: Claimed, limit: int) -> Failed:
         "workers were lost while they ran",
     )
     error = WorkersLost(
-        f"{lost} this job; MAX_RECOVERIES "
-        f"allows {limit}. It was not run again. Such a task crashes its process, uses up "
+        f"{lost} this job, {job.lost_alone} of them while they ran nothing else; "
+        f"MAX_RECOVERIES allows {limit}. It was not run again. Such a task crashes its "
+        "process, uses up "
         "its memory, or calls os._exit(); each loss that was seen stands among the errors. "
         "Mend the task, then dispatch it again."
     )

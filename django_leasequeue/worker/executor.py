@@ -114,7 +114,7 @@ class Executor:
             if run.task is not None and run.task.atomic:
                 self._run_atomic(run)
             else:
-                begin = partial(_begin, run)
+                begin = partial(self._begin, run)
                 self._ended(run, runner.run(run.job, run.context, begin))
         except BaseException as error:
             self._ended(run, _broken(run, error))
@@ -125,7 +125,7 @@ class Executor:
             run.context,
             using=self._database,
             settle=self._settle_now,
-            begin=partial(_begin, run),
+            begin=partial(self._begin, run),
         )
         if settled is None:
             self._ended(run, outcome)
@@ -139,12 +139,29 @@ class Executor:
     async def _awork(self, run: Run) -> None:
         """Run a job of an `async def` task."""
         try:
-            outcome = await runner.arun(run.job, run.context, partial(_abegin, run))
+            outcome = await runner.arun(
+                run.job, run.context, partial(self._abegin, run)
+            )
         except asyncio.CancelledError:
             outcome = Released()
         except BaseException as error:
             outcome = _broken(run, error)
         self._ended(run, outcome)
+
+    def _begin(self, run: Run) -> None:
+        """Tell that the task is about to be called."""
+        self._tell_start(run)
+        events.started(run.job)
+
+    async def _abegin(self, run: Run) -> None:
+        self._tell_start(run)
+        await events.astarted(run.job)
+
+    def _tell_start(self, run: Run) -> None:
+        run.started_at = clock.now()
+        # Before the task can do any harm, so that its supervisor knows whose doing it was.
+        self._leases.started(run.job)
+        log_start(run.job)
 
     def _ended(self, run: Run, outcome: Outcome) -> None:
         if self._running.close(run):
@@ -156,19 +173,6 @@ class Executor:
         # Its thread has woken the loop; a stop and a drain go by what is stored.
         if self._stop.asked or not self._running:
             self._wake()
-
-
-def _begin(run: Run) -> None:
-    """Tell that the task is about to be called."""
-    run.started_at = clock.now()
-    log_start(run.job)
-    events.started(run.job)
-
-
-async def _abegin(run: Run) -> None:
-    run.started_at = clock.now()
-    log_start(run.job)
-    await events.astarted(run.job)
 
 
 def _broken(run: Run, error: BaseException) -> Outcome:

@@ -5,6 +5,7 @@ One that goes on after its timeout can't be killed: it runs to its end, and has 
 """
 
 import os
+from dataclasses import replace
 from uuid import UUID
 
 from django_leasequeue import registry
@@ -32,7 +33,8 @@ class InProcess:
     gives_back = True
 
     def __init__(self, options: WorkerOptions, progress: Progress) -> None:
-        self._options, self._progress = options, progress
+        self._options = replace(options, suspects="between")
+        self._progress = progress
         self._wakeup = Wakeup()
         self.stop = Stop(self._wakeup.wake)
         self._running = Running()
@@ -73,6 +75,9 @@ class InProcess:
         """See leases.Leases."""
         self._keeper.claimed(token, terms_of(jobs))
 
+    def started(self, job: Claimed) -> None:
+        """See leases.Leases."""
+
     def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:
         """See leases.Leases."""
 
@@ -83,6 +88,9 @@ class InProcess:
         """See leases.Leases."""
         self._leases.finished(token, [job_id])
         self._progress.add(word)
+
+    def suspects(self) -> None:
+        """See leases.Leases."""
 
     def idle(self) -> None:
         """See leases.Leases."""

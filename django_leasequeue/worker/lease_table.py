@@ -28,6 +28,8 @@ class Term:
     lease: float
     buffer: float
     renewed_at: float
+    # Whether its task was about to be called, so that it may have had a part in a death.
+    started: bool = False
 
     @property
     def over_at(self) -> float:
@@ -81,6 +83,13 @@ class LeaseTable(Generic[Owner]):
                 terms[job_id] = Term(lease, buffer, renewed_at)
             holding.terms = terms
             self._tidy(holding)
+
+    def started(self, token: UUID, job_id: int) -> None:
+        """Note that a job's task is about to be called."""
+        with self._lock:
+            holding = self._holdings.get(token)
+            if holding is not None and holding.terms and job_id in holding.terms:
+                holding.terms[job_id].started = True
 
     def finished(self, token: UUID, ids: Iterable[int]) -> None:
         """Take out jobs that are held no more."""

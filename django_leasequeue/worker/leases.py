@@ -23,6 +23,9 @@ class Leases(Protocol):
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """Tell which jobs the claim returned; without any the token is forgotten."""
 
+    def started(self, job: Claimed) -> None:
+        """Tell that a job is about to be run: from now on a death may be its doing."""
+
     def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:
         """Tell that a task with a timeout is about to be called; `deadline`: see Limit."""
 
@@ -34,6 +37,9 @@ class Leases(Protocol):
 
     def idle(self) -> None:
         """Tell that nothing runs here and that the last claim found nothing due."""
+
+    def suspects(self) -> None:
+        """Tell that jobs are due which are to run alone, and which this process leaves."""
 
     @property
     def gives_back(self) -> bool:

@@ -8,6 +8,7 @@ until the shutdown timeout, or until it is told to go at once.
 from django_leasequeue import clock
 from django_leasequeue.conf import conf
 from django_leasequeue.worker.claimer import Claimer
+from django_leasequeue.worker.company import Company
 from django_leasequeue.worker.connections import close_idle
 from django_leasequeue.worker.executor import Executor
 from django_leasequeue.worker.leases import Leases
@@ -41,6 +42,7 @@ class Loop:
         self._leases, self._running = leases, running
         self._stop, self._wakeup, self._pace = stop, wakeup, Pace()
         self._left = options.max_jobs
+        self._company = Company(options.suspects)
         self._claimer = Claimer(options, worker, leases, wakeup)
         self._executor = Executor(options, leases, running, stop, wakeup.wake)
 
@@ -71,20 +73,26 @@ class Loop:
         limit = self._executor.free
         if self._left is not None:
             limit = min(limit, self._left)
-        if limit < 1:
+        alone = self._company.choose(len(self._running))
+        if limit < 1 or alone is None:
             self._wakeup.sleep(_LOOK_EVERY)
             return
         # Looked at before the claim: what ends after it may leave another job due.
         busy = len(self._running) > 0
-        claim = self._claimer.claim(limit)
+        claim = self._claimer.claim(1 if alone else limit, alone)
         if claim is None:
             return
+        self._company.saw(alone, claim)
+        if self._company.leaves(claim):
+            self._leases.suspects()
         for job in claim.jobs:
             self._executor.start(job)
         if claim.jobs:
             self._pace.found()
             if self._left is not None:
                 self._left = max(self._left - len(claim.jobs), 0)
+            return
+        if self._company.choose(len(self._running)) != alone:
             return
         if not busy and (claim.due_in is None or claim.due_in > 0):
             self._leases.idle()

@@ -5,6 +5,10 @@ from dataclasses import asdict, dataclass, fields
 
 from django_leasequeue.selection import Selection
 
+# Jobs with which a worker was lost run alone in a process. It takes none of them, or no
+# others, or one at a time whenever nothing else runs.
+SUSPECTS = ("leave", "only", "between")
+
 
 class WrongOption(ValueError):
     """An option makes no sense: `name` and, as the rest of the sentence, the `problem`."""
@@ -36,6 +40,8 @@ class WorkerOptions:
     drain: bool = False
     # How many jobs to start before the end; None for no end. In a child: its own share.
     max_jobs: int | None = None
+    # What to do about jobs that are to run alone in their process: see SUSPECTS.
+    suspects: str = "leave"
     # Whether to start anew when the code changes.
     reload: bool = False
     verbosity: int = 1
@@ -50,6 +56,8 @@ class WorkerOptions:
                 "shutdown_timeout",
                 f"must be 0 or more seconds, not {self.shutdown_timeout:g}.",
             )
+        if self.suspects not in SUSPECTS:
+            raise WrongOption("suspects", f"must be one of {SUSPECTS}.")
         Selection.parse(self.queues, self.exclude)
 
     @property

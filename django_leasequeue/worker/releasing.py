@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from typing import Generic, TypeVar
+from uuid import UUID
 
 from django_leasequeue import clock
+from django_leasequeue.managers import JobQuerySet
 from django_leasequeue.models import Job
 from django_leasequeue.transitions.settle import Verdict
 from django_leasequeue.worker.lease_table import Holding
@@ -42,10 +44,13 @@ class PendingRelease(Generic[Owner]):
         self.ids: set[int] = set()
         self.words: list[str] = []
         self._was_killed, self._overdue = bool(overdue), list(overdue)
+        # The jobs that a death is counted for: what had not started had no part in it.
+        terms = [item for h in holdings for item in (h.terms or {}).items()]
+        self._started = {job_id for job_id, term in terms if term.started}
         # When to go on, by `clock.now()`.
         self.due_at = 0.0
         self._holdings = holdings
-        ends = [t.over_at for h in holdings for t in (h.terms or {}).values()]
+        ends = [term.over_at for _, term in terms]
         if any(holding.terms is None for holding in holdings):
             ends.append(clock.now() + _UNKNOWN)
         self._until = max(ends, default=0.0)
@@ -83,8 +88,7 @@ class PendingRelease(Generic[Owner]):
                 left.append(holding)
                 continue
             try:
-                self.ids |= jobs.release(holding.token, None, self.death)
-                held = jobs.running().filter(processing_token=holding.token).exists()
+                held = self._release(jobs, holding.token)
             except Exception as error:
                 held, failure = True, error
             if held or (holding.terms is None and not self._looked_twice):
@@ -96,6 +100,19 @@ class PendingRelease(Generic[Owner]):
         self._holdings, self._looked_twice = left, True
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
         self.due_at = clock.now() + pause
+
+    def _release(self, jobs: JobQuerySet, token: UUID) -> bool:
+        """Give back the jobs of a token; return whether it still holds any."""
+        mine = jobs.running().filter(processing_token=token).order_by()
+        if self.death and self._started:
+            alone = len(self._started) == 1
+            self.ids |= jobs.release(token, self._started, self.death, alone=alone)
+            # One of those that is locked now must be counted later.
+            others = mine.exclude(pk__in=self._started).values_list("pk", flat=True)
+            self.ids |= jobs.release(token, list(others))
+        else:
+            self.ids |= jobs.release(token)
+        return mine.exists()
 
     def _is_busy(self, late: Overdue, database: str) -> bool:
         """Have an overdue job settled; return whether somebody holds its row locked."""

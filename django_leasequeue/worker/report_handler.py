@@ -19,7 +19,11 @@ _LEAVING = 30.0
 
 
 class ReportHandler:
-    """Handles reports. `code_changed(path)` is called for a change that a child has seen."""
+    """Handles reports.
+
+    `code_changed(path)` is called for a change that a child has seen, `suspects_due()` when
+    one has seen jobs that are to run alone.
+    """
 
     def __init__(
         self,
@@ -28,9 +32,11 @@ class ReportHandler:
         progress: Progress,
         heartbeat: Heartbeat,
         code_changed: Callable[[str], None],
+        suspects_due: Callable[[], None],
     ) -> None:
         self._keeper, self._leases, self._progress = keeper, leases, progress
         self._heartbeat, self._code_changed = heartbeat, code_changed
+        self._suspects_due = suspects_due
 
     def handle(self, slot: ChildSlot, child: ChildProcess) -> None:
         """Take the reports that are there."""
@@ -51,6 +57,10 @@ class ReportHandler:
                 self._keeper.announce(UUID(token), child)
             case {"do": "claimed", "token": token, "jobs": jobs}:
                 self._keeper.claimed(UUID(token), jobs)
+            case {"do": "started", "token": token, "id": job_id}:
+                self._leases.started(UUID(token), job_id)
+            case {"do": "suspects"}:
+                self._suspects_due()
             case {"do": "began"}:
                 run = TimedRun.from_report(message)
                 child.timed[run.token, run.job_id] = run

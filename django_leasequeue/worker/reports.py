@@ -31,6 +31,11 @@ class Reports:
         for some in in_chunks(terms) if terms else [[]]:
             self._sender.send({"do": "claimed", "token": token.hex, "jobs": some})
 
+    def started(self, job: Claimed) -> None:
+        """Tell that a job is about to be run."""
+        message = {"do": "started", "token": job.token.hex, "id": job.id}
+        self._sender.send(message, _SEND_WAIT)
+
     def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:
         """Tell that a task with a timeout is about to be called.
 
@@ -62,6 +67,10 @@ class Reports:
         """Tell that this child has nothing to do, which only matters to a drain."""
         if self._drain:
             self._sender.send({"do": "idle"})
+
+    def suspects(self) -> None:
+        """Tell that jobs are due which are to run alone."""
+        self._sender.send({"do": "suspects"})
 
     def ready(self, name: str, tasks: list[str]) -> None:
         """Tell that the first claim is about to be made, and of which tasks it may be."""

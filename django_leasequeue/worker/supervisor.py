@@ -59,19 +59,32 @@ class Supervisor:
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         parts = shares(options.max_jobs, options.processes)
         self._slots = [ChildSlot(n, share) for n, share in enumerate(parts, 1)]
+        self._aside: ChildSlot | None = None
+        if options.max_jobs is None:
+            self._aside = ChildSlot(options.processes + 1, None, is_aside=True)
+            self._slots.append(self._aside)
+        else:
+            # A place aside would run jobs that no share counts.
+            self._options = replace(options, suspects="between")
         leases: LeaseTable[ChildProcess] = LeaseTable(shortest_lease(options.selection))
         self._heartbeat = Heartbeat(options)
         self._keeper: Keeper[ChildProcess] = Keeper(
             options.database, leases, self, self._heartbeat
         )
         self._reports = ReportHandler(
-            self._keeper, leases, progress, self._heartbeat, self._reload
+            self._keeper,
+            leases,
+            progress,
+            self._heartbeat,
+            self._reload,
+            self._want_aside,
         )
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
         """Work until stopped or done."""
-        children = counted(len(self._slots), "child", "children")
+        count = sum(not slot.is_done for slot in self._slots)
+        children = counted(count, "child", "children")
         logger.info("The worker starts, with %s.", children)
         self._selector.register(self._wakeup.descriptor, selectors.EVENT_READ)
         with handled(stopper(self.stop)):
@@ -81,6 +94,7 @@ class Supervisor:
                     self._start_due()
                     self._listen()
                     self._look_at_drain()
+                    self._look_aside()
                     self._look_at_stop()
                     self._kill_overdue()
             finally:
@@ -101,8 +115,9 @@ class Supervisor:
                 self._start(slot)
 
     def _start(self, slot: ChildSlot) -> None:
-        options = replace(self._options, max_jobs=slot.share)
+        slot.is_wanted = False
         try:
+            options = slot.options(self._options)
             child = ChildProcess(slot.number, options, self._ended)
         except (OSError, RuntimeError) as error:
             slot.start_at = clock.now() + slot.failed()
@@ -145,6 +160,18 @@ class Supervisor:
 
     def _all_idle(self) -> bool:
         return all(slot.is_idle for slot in self._slots)
+
+    def _look_aside(self) -> None:
+        """Let the child go that runs jobs alone, once there are none."""
+        child = None if self._aside is None else self._aside.child
+        if self._aside and child and child.is_idle and not child.was_told:
+            self._aside.is_wanted = False
+            child.was_told = True
+            child.tell({"do": "stop", "why": "no more jobs are to run alone"})
+
+    def _want_aside(self) -> None:
+        if self._aside is not None and not self.stop.asked:
+            self._aside.want()
 
     def _look_at_stop(self) -> None:
         if self.stop.level is self._stopping:
@@ -206,8 +233,8 @@ class Supervisor:
             self._heartbeat.leave(child.name)
         # What jobs that timed out leave of the share is known once they are settled.
         is_open = slot.share is not None and (child.overdue or slot.share == 0)
-        if self._options.drain or self.stop.asked or is_open:
-            # What follows waits for the jobs to be given back: see _slot_vacated.
+        if self._options.drain or self.stop.asked or is_open or slot.is_aside:
+            # What follows waits for the jobs to be given back: see ChildSlot.vacated.
             slot.pause = pause
         else:
             # One locked row must not keep the slot empty until its lease ends.
@@ -218,14 +245,11 @@ class Supervisor:
             self.gave_up = True
             self.stop.request(Level.GRACEFUL, "its children die before they can work")
 
-    def _slot_vacated(self, slot: ChildSlot) -> None:
-        if slot.child is not None or slot.start_at is not None:
-            return  # it was taken again meanwhile
-        # A drain comes here to go on, since it must see the jobs given back as due.
-        if self.stop.asked or slot.share == 0:
-            slot.is_done = True
-        else:
-            slot.start_at = clock.now() + slot.pause
+    def _given_back(self, child: ChildProcess, ids: set[int]) -> None:
+        if child.death is not None and ids:
+            # Some of them are to run alone now, and nobody need look for them first.
+            self._want_aside()
+        self._slot_of(child).vacated(self.stop.asked)
 
     def _end(self) -> None:
         self._keeper.close(_GIVING_BACK)
@@ -265,7 +289,7 @@ class Supervisor:
 
     def given_back(self, owner: ChildProcess, ids: set[int]) -> None:
         """See keeper.Audience."""
-        self._do(partial(self._slot_vacated, self._slot_of(owner)))
+        self._do(partial(self._given_back, owner, ids))
 
     def _slot_of(self, child: ChildProcess) -> ChildSlot:
         return next(slot for slot in self._slots if slot.number == child.number)

@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import uuid
+from datetime import timedelta
 
 import pytest
 from django.db import DatabaseError, connection
@@ -10,7 +11,7 @@ from django.db import DatabaseError, connection
 from django_leasequeue import clock
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
-from django_leasequeue.outcomes import Failed
+from django_leasequeue.outcomes import Failed, RetryLater, Snoozed
 from django_leasequeue.selection import Selection
 from django_leasequeue.states import Status
 from django_leasequeue.transitions import claim as claims
@@ -322,13 +323,52 @@ def test_expired_false_leaves_past_leases():
     assert row(job)["processing_token"] == job.processing_token
 
 
-def test_limit_counts_past_leases():
-    """They come first, the longest past before the others, and take their share of the limit."""
-    pending = JobFactory()
-    newer = JobFactory(expired=True)
-    older = JobFactory(expired=True, processing_until=soon(-500))
-    assert ids(claim(1)) == [older.pk]
-    assert sorted(ids(claim(2))) == sorted(ids([newer, pending]))
+def test_jobs_that_run_alone_are_claimed_apart():
+    """Those with which a worker was lost, in the same order as any; nobody else takes them."""
+    lost, due = JobFactory.create_batch(2, expired=True), JobFactory()
+    urgent = JobFactory(suspect=1, recoveries=1, priority=9)
+    first = claim_all()
+    assert (ids(first.jobs), first.suspects) == ([due.pk], True)
+    assert claim_all().jobs == []
+    alone = claim_all(alone=True)
+    assert ids(alone.jobs) == [urgent.pk, *ids(lost)]
+    assert (alone.suspects, claim_all(alone=True).suspects) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [({}, (1, 0)), ({"recoveries": 1, "suspect": 1, "lost_alone": 0}, (2, 1))],
+    ids=["in company", "alone"],
+)
+def test_a_lease_that_ended_counts_against_a_job_that_ran_alone(before, after):
+    """Its supervisor is gone, too, and what the row says is all that is known."""
+    job = JobFactory(expired=True, **before)
+    claim_all()
+    job.refresh_from_db()
+    assert (job.status, job.suspect) == (Status.PENDING, 1)
+    assert (job.recoveries, job.lost_alone) == after
+
+
+def test_a_stop_leaves_a_job_under_suspicion():
+    """It has recorded nothing."""
+    job = JobFactory(expired=True)
+    [held] = claim()
+    Job.objects.release(held.token)
+    job.refresh_from_db()
+    assert (job.recoveries, job.suspect) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "outcome", [RetryLater(timedelta(0), {}), Snoozed(timedelta(0))]
+)
+def test_an_outcome_clears_a_job_of_suspicion(outcome):
+    """Sent back to pending, it runs beside others again."""
+    job = JobFactory(expired=True)
+    [held] = claim()
+    Job.objects.settle([(held, outcome)])
+    job.refresh_from_db()
+    assert (job.recoveries, job.lost_alone, job.suspect) == (0, 0, 0)
+    assert ids(claim_all().jobs) == [job.pk]
 
 
 def test_limit_holds_across_lanes():
@@ -434,7 +474,7 @@ def test_a_lost_connection_is_not_rerun():
 @pytest.mark.django_db(transaction=True)
 def test_113_all_of_a_claim_or_nothing():
     """The process may end before any of its statements; no row is left half claimed."""
-    jobs = [JobFactory(), JobFactory(queue="other"), JobFactory(expired=True)]
+    jobs = [JobFactory(), JobFactory(queue="other")]
     before = [row(job) for job in jobs]
     for passed in range(3, 100):
         try:

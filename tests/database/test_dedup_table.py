@@ -267,6 +267,8 @@ DEFAULTS = {
     "attempts": 0,
     "max_attempts": 1,
     "recoveries": 0,
+    "lost_alone": 0,
+    "suspect": 0,
     "claims": 0,
     "processing_until": None,
     "processing_token": None,

@@ -65,6 +65,7 @@ def held(job):
         attempts=job.attempts,
         max_attempts=1,
         recoveries=0,
+        lost_alone=0,
         claims=job.claims,
         round=1,
         errors=[],

@@ -130,7 +130,7 @@ def test_015_the_database_itself_keeps_ids_unique():
 
 INDEXES = {
     "leasequeue_claim": (
-        ["queue", "priority", "run_at", "id"],
+        ["suspect", "queue", "priority", "run_at", "id"],
         {"blocked": 0, "status": "pending"},
     ),
     "leasequeue_lease": (["processing_until", "id"], {"status": "running"}),

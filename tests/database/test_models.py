@@ -48,6 +48,8 @@ def test_job_starts_as():
         "attempts": 0,
         "max_attempts": 1,
         "recoveries": 0,
+        "lost_alone": 0,
+        "suspect": 0,
         "claims": 0,
         "processing_until": None,
         "processing_token": None,

@@ -276,6 +276,7 @@ def test_case_141_a_limit_of_n_lost_workers_is_n_more_runs(limit):
         outcome = run(
             lambda: calls.append(1),
             recoveries=recoveries,
+            lost_alone=recoveries,
             options={"max_recoveries": limit},
         )
     assert len(calls) == limit + 1
@@ -283,10 +284,16 @@ def test_case_141_a_limit_of_n_lost_workers_is_n_more_runs(limit):
     assert outcome.counted is False
 
 
+def test_with_a_limit_of_none_a_loss_in_company_ends_a_job_too():
+    outcome = run(give, 1, recoveries=1, options={"max_recoveries": 0})
+    assert isinstance(outcome, Failed)
+
+
 def test_the_setting_limits_lost_workers(settings):
     settings.LEASEQUEUE = {"QUEUES": {"default": {"MAX_RECOVERIES": 1}}}
     assert run(give, 1, recoveries=1) == Succeeded("1")
-    outcome = run(give, 1, recoveries=2, max_attempts=5)
+    assert run(give, 1, recoveries=5, lost_alone=1) == Succeeded("1")
+    outcome = run(give, 1, recoveries=2, lost_alone=2, max_attempts=5)
     assert isinstance(outcome, Failed)
     assert outcome.error["exception_class"].endswith("WorkersLost")
     assert "2 workers were lost" in outcome.error["message"]

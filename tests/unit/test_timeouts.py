@@ -566,7 +566,9 @@ class Pipe:
     def __init__(self):
         self.lines, self.timed = [], {}
         self.reports = Reports(self, drain=False)
-        self.handler = ReportHandler(None, LeaseTable(300), Progress(), None, None)
+        self.handler = ReportHandler(
+            None, LeaseTable(300), Progress(), None, None, None
+        )
 
     def send(self, message, wait=0):
         self.lines.append(json.loads(json.dumps(message)))
