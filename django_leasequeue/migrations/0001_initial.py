@@ -34,6 +34,20 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='Duty',
+            fields=[
+                ('name', django_leasequeue.fields.ExactCharField(max_length=50, primary_key=True, serialize=False, verbose_name='name')),
+                ('holder', models.CharField(blank=True, default='', max_length=255, verbose_name='holder')),
+                ('held_until', django_leasequeue.fields.UTCDateTimeField(verbose_name='held until')),
+                ('due_at', django_leasequeue.fields.UTCDateTimeField(verbose_name='due at')),
+            ],
+            options={
+                'verbose_name': 'duty',
+                'verbose_name_plural': 'duties',
+                'ordering': ['name'],
+            },
+        ),
+        migrations.CreateModel(
             name='Job',
             fields=[
                 ('id', models.BigAutoField(primary_key=True, serialize=False)),

@@ -1,6 +1,7 @@
 """The tables."""
 
+from django_leasequeue.models.duty import Duty
 from django_leasequeue.models.job import Job
 from django_leasequeue.models.worker import Worker
 
-__all__ = ["Job", "Worker"]
+__all__ = ["Duty", "Job", "Worker"]

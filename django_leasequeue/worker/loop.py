@@ -14,6 +14,7 @@ from django_leasequeue.worker.executor import Executor
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.pruner import Pruner
 from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
 from django_leasequeue.worker.wakeup import Pace, Wakeup
@@ -24,6 +25,8 @@ _LOOK_EVERY = 1.0
 # stored by then is run again.
 _FLUSH = 5.0
 _FLUSH_AT_ONCE = 1.0
+# Seconds for the pruner's last step to end; if it does not, it is rolled back.
+_PRUNING = 1.0
 
 
 class Loop:
@@ -45,12 +48,15 @@ class Loop:
         self._company = Company(options.suspects)
         self._claimer = Claimer(options, worker, leases, wakeup)
         self._executor = Executor(options, leases, running, stop, wakeup.wake)
+        self._pruner = Pruner(options.database, worker)
 
     def run(self) -> int:
         """Work; return how many jobs still ran when it ended and were let go."""
+        self._pruner.start()
         try:
             while not self._stop.asked and self._left != 0:
                 self._turn()
+            self._pruner.stop()
             self._tell_end()
             self._claimer.close()
             self._wait()
@@ -58,6 +64,7 @@ class Loop:
             at_once = self._stop.level is Level.AT_ONCE
             self._executor.close(_FLUSH_AT_ONCE if at_once else _FLUSH, left)
         finally:
+            self._pruner.close(_PRUNING)
             close_idle()
         if left:
             logger.warning(

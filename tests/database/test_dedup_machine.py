@@ -1,4 +1,4 @@
-"""Dispatch, claim, settle, retry, recovery, cancel and time against a model of the rules.
+"""Dispatch, claim, settle, retry, recovery, cancel, prune and time against a model of the rules.
 
 The model is a few lines of Python that know nothing of the package. Time passes by moving
 every stored time into the past, in steps far longer than a test takes, so that what is real
@@ -57,6 +57,8 @@ TIMES = [
     "last_attempted_at",
     "finished_at",
 ]
+# Hours that finished jobs are kept, between the steps of time; cancelled ones not at all.
+KEPT = {"succeeded": 1.2, "failed": 2.7, "cancelled": 0}
 ERROR = {"exception_class": "builtins.ValueError", "message": "as asked"}
 FINAL = {"succeeded", "failed", "cancelled"}
 
@@ -75,6 +77,7 @@ class Model:
     next_args: list | None = None
     rerun: bool = False
     to_cancel: bool = False
+    finished: float = -1
     lease_ends: float = -1
     round: int = 1
     suppressed: int = 0
@@ -83,6 +86,14 @@ class Model:
     def holds(self, now):
         unfinished = self.hold == "finished" and self.status not in FINAL
         return unfinished or self.hold == "removed" or self.window_ends > now
+
+    def ends(self, status, now):
+        self.status, self.finished = status, now
+        if status == "cancelled":
+            self.next_args = None
+
+    def in_window(self, now):
+        return self.key is not None and self.window_ends > now
 
     def new_round(self, now):
         self.args, self.next_args = self.next_args or self.args, None
@@ -163,7 +174,8 @@ class World(RuleBasedStateMachine):
         done = Job.objects.filter(pk=pk).cancel()
         if job.status == "pending":
             assert done.cancelled == {pk}
-            job.status, job.rerun, job.next_args = "cancelled", False, None
+            job.rerun = False
+            job.ends("cancelled", self.now)
         elif job.status == "running":
             assert done.requested == {pk}
             job.to_cancel, job.rerun, job.next_args = True, False, None
@@ -183,7 +195,7 @@ class World(RuleBasedStateMachine):
                     job.new_round(self.now)
                     expected.add(pk)
                 elif job.to_cancel:
-                    job.status, job.next_args = "cancelled", None
+                    job.ends("cancelled", self.now)
                 else:
                     expected.add(pk)
         claimed = claim(token=uuid4())
@@ -219,16 +231,19 @@ class World(RuleBasedStateMachine):
         else:
             assert verdict == "written"
             self.ended(job, outcome)
+            if job.status == "cancelled" and not job.in_window(self.now):
+                # Not kept at all: by the settle itself.
+                del self.jobs[pk]
         job.claimed = None
 
     def ended(self, job, outcome):
         match outcome:
             case Succeeded():
-                job.status = "succeeded"
+                job.ends("succeeded", self.now)
             case Failed():
-                job.status = "failed"
+                job.ends("failed", self.now)
             case Cancelled():
-                job.status = "cancelled"
+                job.ends("cancelled", self.now)
             case _:
                 job.status = "pending"
         if isinstance(outcome, Snoozed | RetryLater):
@@ -236,9 +251,7 @@ class World(RuleBasedStateMachine):
         if job.rerun:
             job.new_round(self.now)
         elif job.to_cancel and job.status == "pending":
-            job.status = "cancelled"
-        if job.status == "cancelled":
-            job.next_args = None
+            job.ends("cancelled", self.now)
 
     @precondition(lambda self: any(job.claimed for job in self.jobs.values()))
     @rule(data=st.data(), death=st.sampled_from([None, "killed by SIGKILL"]))
@@ -253,6 +266,21 @@ class World(RuleBasedStateMachine):
         if held:
             self.ended(job, Released())
         job.claimed = None
+
+    @rule()
+    def prune(self):
+        gone = {
+            pk
+            for pk, job in self.jobs.items()
+            if job.status in FINAL
+            and job.finished + KEPT[job.status] <= self.now
+            and not job.in_window(self.now)
+        }
+        would = Job.objects.prune(dry_run=True)
+        removed = Job.objects.prune()
+        assert removed == would and removed.total() == len(gone)
+        for pk in gone:
+            del self.jobs[pk]
 
     # --- Time
 
@@ -288,7 +316,11 @@ class World(RuleBasedStateMachine):
 
 
 def test_the_rules(settings):
-    settings.LEASEQUEUE = {"LEASE": timedelta(hours=LEASE), "SAFETY_BUFFER": 1}
+    settings.LEASEQUEUE = {
+        "LEASE": timedelta(hours=LEASE),
+        "SAFETY_BUFFER": 1,
+        "RETENTION": {status: timedelta(hours=age) for status, age in KEPT.items()},
+    }
     run_state_machine_as_test(
         World,
         settings=hypothesis_settings(
