@@ -12,7 +12,6 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import ExpressionWrapper, F, Q, QuerySet, TextField, Value
 from django.db.models.functions import Coalesce, Concat, Right
 
@@ -126,7 +125,7 @@ def _take_due(rows, lane: db.Lane, limit: int, marks: dict) -> int:
         .order_by("run_at", "id")
         .values_list("pk", flat=True)
     )[:limit]
-    if transaction.get_connection(rows.db).features.has_select_for_update:
+    if db.has_row_locks(rows):
         ids = db.take(due, through="leasequeue_claim")
         taken = db.by_key(rows, ids, status=Status.PENDING)
         return taken.update(**marks) if ids else 0
