@@ -58,7 +58,7 @@ def _remove(rows, ids: list[int], condition: Q) -> int:
     ):
         found = rows.filter(unindexed(condition, using=rows.db), pk__in=ids)
         free = take(found.order_by("pk").values_list("pk", flat=True))
-        going = rows.filter(pk__in=free)
+        going = found.filter(pk__in=free)
         if not _is_listened_to(rows.model):
             # Other models' rows are looked for by the key, so the rest need not be read.
             going = going.only("pk")

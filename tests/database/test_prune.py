@@ -14,6 +14,7 @@ from tests.factories import JobFactory
 from tests.processes import ROOT
 from tests.road import statements, table, toy
 from tests.tasks import add
+from tests.token_guard import guarded
 
 DAY = 24 * 3600
 # As the factories name it: a row of it is of a registered task.
@@ -278,6 +279,15 @@ def test_the_clock_is_the_databases(settings, monkeypatch):
     finished(ago=99)
     finished(ago=101)
     assert prune() == {"succeeded": 1}
+
+
+def test_every_delete_asks_again_whether_the_job_has_ended():
+    """Beside the lock on the row, which one day somebody may find too dear."""
+    finished(ago=2 * DAY)
+    with guarded(), statements() as seen:
+        assert prune() == {"succeeded": 1}
+    [delete] = [sql for sql in seen if sql.startswith("DELETE")]
+    assert "status" in delete and "dedup_until" in delete
 
 
 def test_nothing_to_do_costs_a_few_looks():
