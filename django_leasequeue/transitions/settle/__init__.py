@@ -6,71 +6,25 @@ that is not to be kept at all is removed under the same guard.
 """
 
 from collections import defaultdict
-from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple, assert_never
+from typing import Any
 
 from django.db import IntegrityError
-from django.db.models import (
-    BooleanField,
-    Case,
-    F,
-    Q,
-    QuerySet,
-    TextField,
-    Value,
-    When,
-)
+from django.db.models import BooleanField, Case, Q, QuerySet, Value, When
 
 from django_leasequeue import db, registry
 from django_leasequeue.claimed import Claimed
-from django_leasequeue.conf import conf
-from django_leasequeue.errors import errors_with
 from django_leasequeue.exceptions import UnknownTask
-from django_leasequeue.outcomes import (
-    Cancelled,
-    Failed,
-    Outcome,
-    Released,
-    RetryLater,
-    Snoozed,
-    Succeeded,
-)
+from django_leasequeue.outcomes import Outcome, Succeeded
 from django_leasequeue.retention import Rule, no_window_lasts
-from django_leasequeue.rounds import UNSUSPECTED, cancelled, new_round
 from django_leasequeue.states import FINAL, Status
+from django_leasequeue.transitions.settle.columns import Asked, columns_of
+from django_leasequeue.transitions.settle.verdicts import Settled, Verdict, explain
+
+__all__ = ["Settled", "Verdict", "settle"]
 
 # Seconds for which a settle runs again by itself; the settler tries until the lease ends.
 RERUN_FOR = 5.0
-
-
-_NOW = ("pk", "status", "claims", "processing_token", "last_token", "worker", "lasts")
-
-
-class Verdict(Enum):
-    """What became of one outcome."""
-
-    WRITTEN = "written"
-    # Never to be written: another claim, a final state, no row, or the lease is past.
-    LOST = "lost"
-    # Somebody holds the row locked; the lease still lasts, so try again.
-    BUSY = "busy"
-
-
-class Settled(NamedTuple):
-    """A verdict; for a lost one `holder` names the worker of the row now, and `why`."""
-
-    verdict: Verdict
-    holder: str | None = None
-    why: str = ""
-
-
-class Asked(NamedTuple):
-    """What others asked of a job while it ran, and whether its row may go at once."""
-
-    rerun: bool
-    cancel: bool
-    may_go: bool
 
 
 class _LeaseEnded(Exception):
@@ -121,7 +75,7 @@ def _settle(rows, finished, alone: bool, removing: bool) -> list[Settled]:
             _write(rows, columns, stay, alone)
             written.update(job.fence for job in jobs)
     missed = [job for job, _ in finished if job.fence not in written]
-    verdicts = _explain(rows, missed) if missed else {}
+    verdicts = explain(rows, missed) if missed else {}
     done = Settled(Verdict.WRITTEN)
     return [verdicts.get(job.fence, done) for job, _ in finished]
 
@@ -171,7 +125,7 @@ def _grouped(finished, held):
             same = outcome if isinstance(outcome, Succeeded) else job.fence
             groups[job.buffer, held[job.fence], same].append((job, outcome))
     for (_, asked, _), group in groups.items():
-        yield _columns(*group[0], asked), [job for job, _ in group]
+        yield columns_of(*group[0], asked), [job for job, _ in group]
 
 
 def _leaving(rows, jobs: list[Claimed], status: Status) -> list[Claimed]:
@@ -204,106 +158,3 @@ def _remove(rows, jobs: list[Claimed], alone: bool) -> None:
 def _write(rows, columns: dict, jobs: list[Claimed], alone: bool) -> None:
     if jobs and _lasting(rows, jobs, alone).update(**columns) != len(jobs):
         raise _LeaseEnded
-
-
-def _columns(job: Claimed, outcome: Outcome, asked: Asked) -> dict:
-    columns = _by_outcome(job, outcome)
-    # A dispatch that asked for another run comes first: its work must not be lost. A cancel
-    # that the run did not look for still keeps the job from going back to pending.
-    if asked.rerun:
-        # Of the outcome only the error is kept. The round's own columns come first, since
-        # MySQL would read waiting arguments that another column's turn had emptied.
-        kept = {name: columns[name] for name in ("errors",) if name in columns}
-        columns = {**new_round(), **kept, "status": Status.PENDING}
-    elif asked.cancel and isinstance(outcome, RetryLater | Snoozed | Released):
-        columns = {**columns, **cancelled()}
-        columns.pop("run_at", None)
-    # In this order: MySQL reads the token before it is emptied.
-    return columns | {
-        "last_token": F("processing_token"),
-        "processing_until": None,
-        "processing_token": None,
-    }
-
-
-def _by_outcome(job: Claimed, outcome: Outcome) -> dict:
-    match outcome:
-        case Succeeded(result):
-            text = None if result is None else Value(result, output_field=TextField())
-            return {
-                "attempts": F("attempts") + 1,
-                "result": text,
-                **_final(Status.SUCCEEDED),
-            }
-        case Failed(error, counted):
-            return {**_failure(job, error, counted), **_final(Status.FAILED)}
-        case RetryLater(delay, error, counted):
-            return {**_failure(job, error, counted), **_pending(delay)}
-        case Snoozed(delay):
-            return _pending(delay)
-        case Cancelled():
-            return cancelled()
-        case Released():
-            return {"status": Status.PENDING}
-        case _:
-            assert_never(outcome)
-
-
-def _failure(job: Claimed, error: dict, counted: bool) -> dict:
-    return {
-        "attempts": F("attempts") + int(counted),
-        "errors": errors_with(job.errors, error, conf.max_errors),
-    }
-
-
-def _final(status: Status) -> dict:
-    return {"finished_at": db.DatabaseNow(), "status": status}
-
-
-def _pending(delay) -> dict:
-    return {"run_at": db.DatabaseNow(delay), **UNSUSPECTED, "status": Status.PENDING}
-
-
-def _explain(rows, missed: list[Claimed]) -> dict[tuple[int, int], Settled]:
-    """Read the rows that were missed, without a lock, and tell busy ones from lost ones."""
-    by_buffer = defaultdict(list)
-    for job in missed:
-        by_buffer[job.buffer].append(job)
-    verdicts = {}
-    for buffer, jobs in by_buffer.items():
-        # In one look with the rest: of two, the second could miss what the first still saw.
-        lasts = Case(
-            When(processing_until__gt=db.DatabaseNow(buffer), then=Value(True)),
-            default=Value(False),
-            output_field=BooleanField(),
-        )
-        found = rows.filter(pk__in=[job.id for job in jobs]).annotate(lasts=lasts)
-        rows_now = {row["pk"]: row for row in found.values(*_NOW)}
-        for job in jobs:
-            verdicts[job.fence] = _verdict(job, rows_now.get(job.id))
-    return verdicts
-
-
-def _verdict(job: Claimed, row) -> Settled:
-    if row is None and job.removal_sent and job.is_held:
-        # By this very settle, of which the answer was lost: nobody else could have it yet.
-        return Settled(Verdict.WRITTEN)
-    if row is None:
-        return Settled(Verdict.LOST, None, "its row was removed")
-    if row["last_token"] == job.token:
-        # This very write came through before, and only its answer was lost. Somebody else
-        # may have claimed the job since, if it sent it back to pending.
-        return Settled(Verdict.WRITTEN)
-    if row["claims"] != job.claims:
-        return Settled(
-            Verdict.LOST, row["worker"], "another worker has claimed it since"
-        )
-    if row["status"] != Status.RUNNING or row["processing_token"] != job.token:
-        return Settled(
-            Verdict.LOST, row["worker"], f"it was given back and is {row['status']}"
-        )
-    if row["lasts"]:
-        return Settled(Verdict.BUSY)
-    return Settled(
-        Verdict.LOST, row["worker"], "its lease ended before the outcome was written"
-    )

@@ -1,0 +1,88 @@
+"""The columns of a row that a run's outcome writes."""
+
+from typing import NamedTuple, assert_never
+
+from django.db.models import F, TextField, Value
+
+from django_leasequeue import db
+from django_leasequeue.claimed import Claimed
+from django_leasequeue.conf import conf
+from django_leasequeue.errors import errors_with
+from django_leasequeue.outcomes import (
+    Cancelled,
+    Failed,
+    Outcome,
+    Released,
+    RetryLater,
+    Snoozed,
+    Succeeded,
+)
+from django_leasequeue.rounds import UNSUSPECTED, cancelled, new_round
+from django_leasequeue.states import Status
+
+
+class Asked(NamedTuple):
+    """What others asked of a job while it ran, and whether its row may go at once."""
+
+    rerun: bool
+    cancel: bool
+    may_go: bool
+
+
+def columns_of(job: Claimed, outcome: Outcome, asked: Asked) -> dict:
+    """Return what to write for this outcome, given what else was asked."""
+    columns = _by_outcome(job, outcome)
+    # A dispatch that asked for another run comes first: its work must not be lost. A cancel
+    # that the run did not look for still keeps the job from going back to pending.
+    if asked.rerun:
+        # Of the outcome only the error is kept. The round's own columns come first, since
+        # MySQL would read waiting arguments that another column's turn had emptied.
+        kept = {name: columns[name] for name in ("errors",) if name in columns}
+        columns = {**new_round(), **kept, "status": Status.PENDING}
+    elif asked.cancel and isinstance(outcome, RetryLater | Snoozed | Released):
+        columns = {**columns, **cancelled()}
+        columns.pop("run_at", None)
+    # In this order: MySQL reads the token before it is emptied.
+    return columns | {
+        "last_token": F("processing_token"),
+        "processing_until": None,
+        "processing_token": None,
+    }
+
+
+def _by_outcome(job: Claimed, outcome: Outcome) -> dict:
+    match outcome:
+        case Succeeded(result):
+            text = None if result is None else Value(result, output_field=TextField())
+            return {
+                "attempts": F("attempts") + 1,
+                "result": text,
+                **_final(Status.SUCCEEDED),
+            }
+        case Failed(error, counted):
+            return {**_failure(job, error, counted), **_final(Status.FAILED)}
+        case RetryLater(delay, error, counted):
+            return {**_failure(job, error, counted), **_pending(delay)}
+        case Snoozed(delay):
+            return _pending(delay)
+        case Cancelled():
+            return cancelled()
+        case Released():
+            return {"status": Status.PENDING}
+        case _:
+            assert_never(outcome)
+
+
+def _failure(job: Claimed, error: dict, counted: bool) -> dict:
+    return {
+        "attempts": F("attempts") + int(counted),
+        "errors": errors_with(job.errors, error, conf.max_errors),
+    }
+
+
+def _final(status: Status) -> dict:
+    return {"finished_at": db.DatabaseNow(), "status": status}
+
+
+def _pending(delay) -> dict:
+    return {"run_at": db.DatabaseNow(delay), **UNSUSPECTED, "status": Status.PENDING}
