@@ -21,6 +21,7 @@ from django_leasequeue.db.ids import (
     reserve_ids,
     update_in_order,
 )
+from django_leasequeue.db.inserts import insert_row, insert_rows
 from django_leasequeue.db.instants import DatabaseNow, loaded_time, stored_time
 from django_leasequeue.db.lanes import Lane, lanes
 from django_leasequeue.db.locks import (
@@ -37,6 +38,7 @@ from django_leasequeue.db.locks import (
     wait_for_unchanged,
     write_transaction,
 )
+from django_leasequeue.db.prepared import prepared
 from django_leasequeue.db.removal import (
     delete,
     keys_go_freely,
@@ -62,6 +64,8 @@ __all__ = [
     "has_row_locks",
     "in_transaction",
     "increment_if_free",
+    "insert_row",
+    "insert_rows",
     "is_connection_lost",
     "is_lock_wait",
     "is_passing_trouble",
@@ -73,6 +77,7 @@ __all__ = [
     "loaded_time",
     "locking_read_is_fresh",
     "others_see_deletes",
+    "prepared",
     "reads_are_fresh",
     "remove",
     "rerun",

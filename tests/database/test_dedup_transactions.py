@@ -272,7 +272,7 @@ def test_passing_trouble_outside_that_stays(trouble, way, dispatch):
         pytest.raises(DispatchConflict, match="others were in the way") as caught,
     ):
         dispatch(dedup, 3, 4)
-    assert len(refused) > 2
+    assert len(refused) > 1
     assert isinstance(caught.value.__cause__, OperationalError)
     assert (caught.value.dedup_id, caught.value.queue) == ("k", "default")
     assert table() == before

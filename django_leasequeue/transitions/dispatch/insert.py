@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
 from django.db import IntegrityError
-from django.db.models import F
+from django.db.models import DEFERRED, F
 
 from django_leasequeue import db
 from django_leasequeue.specs import Prepared
@@ -21,12 +22,12 @@ def insert(rows, wanted: Prepared, seconds: float | None = None):
 
     `seconds`: how long it may wait for a rival of its dedup id, in autocommit mode.
     """
-    job = _build(rows, wanted)
+    columns = _columns(wanted)
     if seconds is not None:
-        job.created_at = db.BoundedNow(seconds)
+        columns["created_at"] = db.BoundedNow(seconds)
     with _explained(rows):
-        job.save(force_insert=True, using=rows.db)
-    return _forget_expressions(job)
+        columns["id"] = db.insert_row(rows, columns)
+    return _job(rows, columns)
 
 
 def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
@@ -36,68 +37,85 @@ def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
     the same in every batch, so that two batches of the same ones never wait for each other
     in a ring. `suppressed`: how many dispatches each job has answered from the start.
     """
-    jobs = [_build(rows, one) for one in wanted]
-    for job, times in zip(jobs, suppressed, strict=True):
+    new = [_columns(one) for one in wanted]
+    for columns, times in zip(new, suppressed, strict=True):
         if times:
-            job.suppressed, job.last_suppressed_at = times, db.DatabaseNow()
+            columns |= {"suppressed": times, "last_suppressed_at": db.DatabaseNow()}
     keyed = [place for place, one in enumerate(wanted) if one.key is not None]
     ordered = sorted(keyed, key=lambda place: wanted[place].key or ())
     with _explained(rows):
         # On SQLite whoever writes is alone.
         if ordered == keyed or not db.has_row_locks(rows):
-            _insert_in_order(rows, wanted, jobs)
-        elif (ids := db.reserve_ids(rows, len(jobs))) is not None:
-            for job, pk in zip(jobs, ids, strict=True):
-                job.pk = pk
-            unkeyed = sorted(set(range(len(jobs))).difference(keyed))
+            _insert_in_order(rows, wanted, new)
+        elif (ids := db.reserve_ids(rows, len(new))) is not None:
+            for columns, pk in zip(new, ids, strict=True):
+                columns["id"] = pk
+            unkeyed = sorted(set(range(len(new))).difference(keyed))
             order = [*ordered, *unkeyed]
             _insert_in_order(
                 rows,
                 [wanted[place] for place in order],
-                [jobs[place] for place in order],
+                [new[place] for place in order],
             )
         else:
-            _insert_then_hand_out(
-                rows, wanted, jobs, [jobs[place] for place in ordered]
-            )
-    return [_forget_expressions(job) for job in jobs]
+            _insert_then_hand_out(rows, wanted, new, [new[place] for place in ordered])
+    return [_job(rows, columns) for columns in new]
 
 
-def _build(rows, wanted: Prepared):
-    values = dict(wanted.values)
+def _columns(wanted: Prepared) -> dict[str, Any]:
+    columns = {
+        **wanted.values,
+        "run_at": wanted.run_at or db.DatabaseNow(wanted.delay),
+        "created_at": db.DatabaseNow(),
+    }
     if wanted.dedup is not None:
         window = wanted.dedup.window
-        values |= {
+        columns |= {
             "dedup_id": wanted.dedup.id,
             "dedup_ttl": window,
             "dedup_until": window and db.DatabaseNow(window),
             "dedup_hold": wanted.dedup.hold,
         }
-    run_at = wanted.run_at or db.DatabaseNow(wanted.delay)
-    return rows.model(**values, run_at=run_at, created_at=db.DatabaseNow())
+    return columns
 
 
-def _insert_in_order(rows, wanted: list[Prepared], jobs: list) -> None:
+def _job(rows, columns: dict[str, Any]):
+    """Return the job of a row that was inserted.
+
+    What the database computed is left out: read when it is first asked for, so that a
+    dispatch that nobody asks costs no second statement.
+    """
+    names, values = [], []
+    for field in rows.model._meta.concrete_fields:
+        value = columns[field.name] if field.name in columns else field.get_default()
+        names.append(field.attname)
+        values.append(DEFERRED if hasattr(value, "resolve_expression") else value)
+    return rows.model.from_db(rows.db, names, values)
+
+
+def _insert_in_order(rows, wanted: list[Prepared], new: list[dict]) -> None:
     for start, end in _chunks(wanted):
-        _insert_chunk(rows, jobs[start:end])
+        _insert_chunk(rows, new[start:end])
 
 
-def _insert_then_hand_out(rows, wanted: list[Prepared], jobs: list, ordered: list):
+def _insert_then_hand_out(
+    rows, wanted: list[Prepared], new: list[dict], ordered: list[dict]
+):
     """Insert jobs without their dedup ids, then give them those in the order of `ordered`."""
-    for job in ordered:
-        job.dedup_id, job.released_dedup_id = None, job.dedup_id
-    _insert_in_order(rows, wanted, jobs)
+    for columns in ordered:
+        columns |= {"dedup_id": None, "released_dedup_id": columns["dedup_id"]}
+    _insert_in_order(rows, wanted, new)
     for start in range(0, len(ordered), ROWS):
         some = ordered[start : start + ROWS]
         db.update_in_order(
             rows,
-            [job.pk for job in some],
+            [columns["id"] for columns in some],
             ["queue", "released_dedup_id"],
             dedup_id=F("released_dedup_id"),
             released_dedup_id=None,
         )
-    for job in ordered:
-        job.dedup_id, job.released_dedup_id = job.released_dedup_id, None
+    for columns in ordered:
+        columns |= {"dedup_id": columns.pop("released_dedup_id")}
 
 
 def _chunks(wanted: list[Prepared]) -> Iterator[tuple[int, int]]:
@@ -110,24 +128,23 @@ def _chunks(wanted: list[Prepared]) -> Iterator[tuple[int, int]]:
     yield start, len(wanted)
 
 
-def _insert_chunk(rows, jobs: list) -> None:
-    if db.bulk_insert_returns_ids(rows):
-        rows.bulk_create(jobs)
-        return
-    # MySQL returns no ids, and they may be any distance apart (auto_increment_increment), so
-    # the rows carry a mark by which they are read back. InnoDB numbers the rows of one
-    # INSERT ... VALUES in their order, from the id that LAST_INSERT_ID() tells.
-    mark = uuid4()
-    for job in jobs:
-        job.last_token = mark
-    rows.bulk_create(jobs)
-    ids = list(
-        rows.filter(pk__gte=db.first_inserted_id(rows), last_token=mark)
-        .order_by("pk")
-        .values_list("pk", flat=True)[: len(jobs)]
-    )
-    for job, pk in zip(jobs, ids, strict=True):
-        job.pk = pk
+def _insert_chunk(rows, new: list[dict]) -> None:
+    if not db.bulk_insert_returns_ids(rows):
+        # They may be any distance apart (auto_increment_increment), so the rows carry a mark
+        # by which they are read back. InnoDB numbers the rows of one INSERT ... VALUES in
+        # their order, from the id that LAST_INSERT_ID() tells.
+        mark = uuid4()
+        for columns in new:
+            columns["last_token"] = mark
+    ids = db.insert_rows(rows, new)
+    if ids is None:
+        ids = list(
+            rows.filter(pk__gte=db.first_inserted_id(rows), last_token=mark)
+            .order_by("pk")
+            .values_list("pk", flat=True)[: len(new)]
+        )
+    for columns, pk in zip(new, ids, strict=True):
+        columns["id"] = pk
 
 
 @contextmanager
@@ -142,12 +159,3 @@ def _explained(rows) -> Iterator[None]:
                 "that puts it right."
             )
         raise
-
-
-def _forget_expressions(job):
-    # A column left out of the instance is read from the database when it is first asked
-    # for, so that a dispatch that nobody asks costs no second statement.
-    for name in ("run_at", "created_at", "dedup_until", "last_suppressed_at"):
-        if hasattr(job.__dict__.get(name), "resolve_expression"):
-            del job.__dict__[name]
-    return job

@@ -26,9 +26,16 @@ def find(rows, wanted: Prepared, *, locking: bool = False):
     `locking`: by a locking read, which on InnoDB sees rows that the transaction's snapshot
     hides.
     """
-    mine = rows.filter(queue=wanted.values["queue"], dedup_id=wanted.rules.id)
-    found = with_window(mine).order_by()
-    return next(iter(found.select_for_update() if locking else found), None)
+    found = db.prepared(_find_locking if locking else _find, rows)
+    return next(iter(found(wanted.values["queue"], wanted.rules.id)), None)
+
+
+def _find(rows, queue: str, dedup_id: str):
+    return with_window(rows.filter(queue=queue, dedup_id=dedup_id)).order_by()
+
+
+def _find_locking(rows, queue: str, dedup_id: str):
+    return _find(rows, queue, dedup_id).select_for_update()
 
 
 def holds(owner) -> bool:

@@ -1,0 +1,78 @@
+"""Rows inserted by db.insert_rows are those that the ORM would have made."""
+
+import datetime as dt
+
+import pytest
+from django.db import connection
+
+from django_leasequeue import db
+from django_leasequeue.models import Job
+from tests.road import statements
+
+GIVEN = [
+    {"task": "a", "args": [1, "ä"], "meta": {"x": [1, None]}, "dedup_id": "k%s"},
+    {"task": "b", "kwargs": {"q": '"'}, "dedup_ttl": dt.timedelta(days=1, seconds=2)},
+    {"task": "c%", "priority": -3, "rerun": True, "errors": [{"n": 1}]},
+]
+WHEN = dt.datetime(2040, 1, 2, 3, 4, 5, 678000, dt.UTC)
+
+
+def without_id(job):
+    fields = [field.attname for field in Job._meta.concrete_fields]
+    return {name: getattr(job, name) for name in fields if name != "id"}
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_every_column_is_as_the_orm_writes_it(size):
+    new = [{"run_at": WHEN, "created_at": WHEN, **one} for one in GIVEN[:size]]
+    expected = [Job(**one) for one in new]
+    Job.objects.bulk_create(expected)
+    before = list(Job.objects.order_by("pk"))
+    Job.objects.update(dedup_id=None)
+    told = db.insert_rows(Job.objects.all(), new)
+    after = list(Job.objects.order_by("pk"))[len(before) :]
+    assert [without_id(job) for job in after] == [without_id(job) for job in before]
+    assert told in (None, [job.pk for job in after])
+    if size == 1:
+        assert told is not None
+
+
+def test_instants_are_the_databases():
+    row = {"task": "a", "run_at": db.DatabaseNow(60), "created_at": db.DatabaseNow()}
+    job = Job.objects.get(pk=db.insert_row(Job.objects.all(), row))
+    assert job.run_at - job.created_at == dt.timedelta(minutes=1)
+
+
+def test_no_rows_are_no_statement():
+    with statements() as sent:
+        assert db.insert_rows(Job.objects.all(), []) == []
+    assert sent == []
+
+
+def test_more_parameters_than_a_statement_takes(monkeypatch):
+    """Several statements, all in order."""
+    monkeypatch.setattr("django_leasequeue.db.inserts._most_parameters", lambda _: 8)
+    new = [{"task": str(n), "run_at": WHEN, "created_at": WHEN} for n in range(5)]
+    with statements() as sent:
+        told = db.insert_rows(Job.objects.all(), new)
+    assert len(sent) == 3
+    assert list(Job.objects.order_by("pk").values_list("task", flat=True)) == list(
+        "01234"
+    )
+    if told is not None:
+        assert told == list(Job.objects.order_by("pk").values_list("pk", flat=True))
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite's own limit")
+def test_sqlite_is_asked_how_many_parameters_it_takes():
+    """A batch of more values than that goes through."""
+    import sqlite3
+
+    connection.ensure_connection()
+    limit = connection.connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
+    connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 30)
+    try:
+        new = [{"task": str(n), "run_at": WHEN, "created_at": WHEN} for n in range(25)]
+        assert len(db.insert_rows(Job.objects.all(), new)) == 25
+    finally:
+        connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, limit)
