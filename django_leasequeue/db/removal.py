@@ -56,9 +56,10 @@ def _remove(rows, ids: list[int], condition: Q) -> int:
         _brief_transaction(rows.db),
         forced(rows),
     ):
-        found = rows.filter(unindexed(condition, using=rows.db), pk__in=ids)
-        free = take(found.order_by("pk").values_list("pk", flat=True))
-        going = found.filter(pk__in=free)
+        met = rows.filter(unindexed(condition, using=rows.db))
+        found = met.filter(pk__in=ids).order_by("pk")
+        free = take(found.values_list("pk", flat=True))
+        going = met.filter(pk__in=free)
         if not _is_listened_to(rows.model):
             # Other models' rows are looked for by the key, so the rest need not be read.
             going = going.only("pk")

@@ -286,3 +286,39 @@ def _told_taken(dedup_id):
             [dedup_id],
         )
         assert len(cursor.fetchall()) == 1
+
+
+# --- All at once
+
+
+def test_a_storm_on_three_ids_whose_jobs_are_not_kept(settings):
+    """Dispatchers, workers and prunes: no error, and one run for each job that was added."""
+    settings.LEASEQUEUE = {"RETENTION": 0}
+    dispatched, added, ran = threading.Event(), [], Counter()
+
+    def dispatch():
+        for number in range(40):
+            job, outcome = door(f"id-{number % 3}").dispatch(1, 2)
+            if outcome == "added":
+                added.append(job.pk)
+
+    def work():
+        while not dispatched.is_set() or Job.objects.exists():
+            for job in claim(2):
+                ran[job.id] += 1
+                verdict = "busy"
+                while verdict == "busy":
+                    [settled] = Job.objects.settle([(job, Succeeded("3"))])
+                    verdict = settled.verdict.value
+                assert verdict == "written"
+            prune()
+
+    with in_thread(lambda: run_together([work] * 3)) as workers:
+        try:
+            run_together([dispatch] * 4)
+        finally:
+            dispatched.set()
+        workers.result(120)
+    assert ran == Counter(dict.fromkeys(added, 1))
+    assert len(ran) >= 3
+    assert table() == {}

@@ -181,7 +181,7 @@ def test_migrate_is_not_told_to_migrate(monkeypatch):
 
 def test_w112_missing_table():
     """Marked as migrated, but not there."""
-    tables = ["leasequeue_worker", "django_migrations"]
+    tables = ["leasequeue_duty", "leasequeue_worker", "django_migrations"]
     with mock.patch.object(
         connection.introspection, "table_names", return_value=tables
     ):
