@@ -134,7 +134,8 @@ def actions(scene, inside):
     mine = in_a_transaction if inside else dispatch
     rivals = {
         "dispatch": lambda: mine(5, 6),
-        "claim": lambda: [one.id for one in claim()] or NOTHING,
+        # With what is run: it must be what the row says.
+        "claim": lambda: [(one.id, one.args) for one in claim()] or NOTHING,
         "settle": lambda: settle(job),
         "prune": lambda: dict(Job.objects.prune()) or NOTHING,
         "cancel": cancel,
