@@ -33,6 +33,14 @@ def database(kind: str) -> Iterator[dict[str, Any]]:
 
     Raises ServerMissing if the machine has no such server, ServerFailed if it won't start.
     """
+    with served(kind) as (entry, _):
+        yield entry
+
+
+@contextlib.contextmanager
+def served(kind: str) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yield the entry as `database` does, and the server, which is None for SQLite."""
+    server = None
     with contextlib.ExitStack() as stack:
         if kind == "sqlite":
             folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -44,7 +52,7 @@ def database(kind: str) -> Iterator[dict[str, Any]]:
             entry = _server(kind, server.url)
             _create(kind, entry)
         run([sys.executable, "-m", "django", "migrate", "--run-syncdb", "-v0"], entry)
-        yield entry
+        yield entry, server
 
 
 def environment(entry: dict[str, Any], **more: str) -> dict[str, str]:

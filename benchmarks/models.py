@@ -1,4 +1,4 @@
-"""The table of the two floors: the least that a queue needs."""
+"""The table of the two floors, the least that a queue needs, and what chaos leaves behind."""
 
 from django.db import models
 
@@ -23,3 +23,10 @@ class FloorJob(models.Model):
                 name="benchmarks_floor",
             )
         ]
+
+
+class ChaosEffect(models.Model):
+    """What a job of benchmarks.chaos has done: one row for each run that got so far."""
+
+    job = models.BigIntegerField(db_index=True)
+    claim = models.IntegerField()

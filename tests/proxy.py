@@ -14,9 +14,9 @@ class Proxy:
     """Forwards connections to `host`:`port`; a thread of its own, until `close()`.
 
     `swallow()`: from now on nothing comes through, on old connections and new ones, and
-    nobody is told, as after a cable was pulled. `forward()`: everything that is sent from
-    now on comes through again; what was swallowed is lost, so that old connections are cut.
-    `cut()`: all connections end. `refuse()`: and no new ones are taken until `forward()`.
+    nobody is told, as after a cable was pulled. `forward()`: new connections come through
+    again; those of before are dead for good, and nobody is told that either. `cut()`: all
+    connections end. `refuse()`: and no new ones are taken until `forward()`.
     """
 
     def __init__(self, host, port):
@@ -24,7 +24,8 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._lock = threading.Lock()
-        self._pairs = {}  # socket -> the other end's, None while swallowing
+        self._pairs = {}  # socket -> the other end's
+        self._dead = set()
         self._swallows = self._refuses = False
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -37,11 +38,10 @@ class Proxy:
     def swallow(self):
         with self._lock:
             self._swallows = True
+            self._dead.update(self._pairs)
 
     def forward(self):
         with self._lock:
-            if self._swallows:
-                self._cut()
             self._swallows = self._refuses = False
 
     def cut(self):
@@ -87,6 +87,8 @@ class Proxy:
             return
         for one, other in ((client, server), (server, client)):
             self._pairs[one] = other
+            if self._swallows:
+                self._dead.add(one)
             self._selector.register(one, selectors.EVENT_READ)
 
     def _pass_on(self, source):
@@ -94,7 +96,7 @@ class Proxy:
             data = source.recv(65536)
         except OSError:
             data = b""
-        if self._swallows:
+        if source in self._dead:
             if not data:
                 # The end is swallowed, too; asked again, it would be told again for ever.
                 self._selector.unregister(source)
@@ -108,6 +110,7 @@ class Proxy:
     def _end(self, source):
         for end in (source, self._pairs.pop(source)):
             self._pairs.pop(end, None)
+            self._dead.discard(end)
             with contextlib.suppress(KeyError):
                 self._selector.unregister(end)
             end.close()

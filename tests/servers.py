@@ -104,6 +104,22 @@ class Server:
         self.stop_process()
         shutil.rmtree(self.base, ignore_errors=True)
 
+    def crash(self):
+        """Kill the server as a power cut of its machine would, as far as it can tell."""
+        self.process.kill()
+        self.process.wait()
+
+    def revive(self):
+        """Start it again after a crash, where it was. Raises ServerFailed."""
+        # What it had started may still hold its files or its port for a moment.
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            self.process = self.spawn(self.command())
+            if self._comes_up():
+                return
+            self.stop_process()
+        raise ServerFailed(f"{self.kind} did not start again:\n{self.log_tail()}")
+
     def stop_process(self):
         if self.process is None:
             return

@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 from django_leasequeue import clock
 from django_leasequeue.models import Job
 from django_leasequeue.transitions.claim import Claim
+from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.outage import Outage
@@ -27,6 +28,7 @@ class Claimer:
         self._leases, self._wakeup = leases, wakeup
         self._selection = options.selection
         self._outage = Outage("claim jobs", options.database)
+        self._bounded = Bounded(options.database)
         self._expired_at = clock.now()
         # Announced, and not known to have taken a job.
         self._token: UUID | None = None
@@ -47,15 +49,16 @@ class Claimer:
         expired = self._options.drain or now >= self._expired_at
         jobs = Job.objects.using(self._options.database)
         try:
-            claim = jobs.claim(
-                self._selection,
-                limit,
-                token,
-                self._worker,
-                expired=expired,
-                since=self._since,
-                alone=alone,
-            )
+            with self._bounded:
+                claim = jobs.claim(
+                    self._selection,
+                    limit,
+                    token,
+                    self._worker,
+                    expired=expired,
+                    since=self._since,
+                    alone=alone,
+                )
         except Exception as error:
             # Whatever it is, a worker that ended for it would meet it again. The same token
             # is used until there is an answer: what it may have taken nobody else runs.
@@ -81,7 +84,8 @@ class Claimer:
             return
         if self._since is not None:
             try:
-                Job.objects.using(self._options.database).release(self._token)
+                with self._bounded:
+                    Job.objects.using(self._options.database).release(self._token)
             except Exception as error:
                 # What it took, if anything, is run again when the lease ends.
                 self._outage.failed(error)

@@ -14,6 +14,7 @@ from django.db import connections
 
 from django_leasequeue import clock, db
 from django_leasequeue.models import Job
+from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.heartbeat import Heartbeat
 from django_leasequeue.worker.lease_table import Holding, LeaseTable
 from django_leasequeue.worker.log import logger
@@ -66,6 +67,7 @@ class Keeper(Generic[Held]):
         self._heartbeat = heartbeat
         self._releases: list[PendingRelease[Held]] = []
         self._outage = Outage("renew leases", database)
+        self._bounded = Bounded(database)
         self._release_outage = Outage("give jobs back", database)
         self._aside_outage = Outage("look for cancels and show this worker", database)
         self._wakeup = Wakeup()
@@ -172,7 +174,8 @@ class Keeper(Generic[Held]):
     def _aside(self, action: Callable[[], None]) -> None:
         """Do what no lease depends on, and which says itself when it is due again."""
         try:
-            action()
+            with self._bounded:
+                action()
         except Exception as error:
             self._aside_outage.failed(error)
         else:
@@ -190,7 +193,8 @@ class Keeper(Generic[Held]):
     def _settle(self, release: PendingRelease[Held]) -> None:
         if release.due_at <= clock.now() and not release.is_settled:
             try:
-                release.give_back(self._database)
+                with self._bounded:
+                    release.give_back(self._database)
             except Exception as error:
                 release.due_at = clock.now() + self._release_outage.failed(error)
             else:
@@ -199,7 +203,8 @@ class Keeper(Generic[Held]):
     def _renew(self, holding: Holding[Held]) -> None:
         sent_at = clock.now()
         known = self._leases.ids(holding)
-        renewed, _, busy = Job.objects.using(self._database).renew(holding.token)
+        with self._bounded:
+            renewed, _, busy = Job.objects.using(self._database).renew(holding.token)
         self._leases.renewed(holding, renewed, busy, sent_at)
         if renewed:
             self._audience.renewed(holding.owner, holding.token, renewed, sent_at)

@@ -10,6 +10,7 @@ from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Failed, Outcome, RetryLater, Succeeded
 from django_leasequeue.transitions.settle import Settled, Verdict
 from django_leasequeue.worker import events
+from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.log import log_refused
 from django_leasequeue.worker.outage import Outage
 from django_leasequeue.worker.running import Run
@@ -49,6 +50,7 @@ class Writer:
         later: Callable[[list[Entry]], None],
         settled: Callable[[Run, str], None],
     ) -> None:
+        self._bounded = Bounded(database)
         self._database, self._later, self._settled = database, later, settled
         self._outage = Outage("store the outcomes of jobs", database)
 
@@ -56,7 +58,8 @@ class Writer:
         """Write a group. Raises nothing that concerns the database or an outcome."""
         pairs = [(entry.run.job, entry.outcome) for entry in entries]
         try:
-            results = Job.objects.using(self._database).settle(pairs)
+            with self._bounded:
+                results = Job.objects.using(self._database).settle(pairs)
         except Exception as error:
             self._failed(entries, error)
             return
@@ -104,7 +107,7 @@ class Writer:
 
     def _answers(self) -> bool:
         try:
-            with connections[self._database].cursor() as cursor:
+            with self._bounded, connections[self._database].cursor() as cursor:
                 cursor.execute("SELECT 1")
         except Error:
             return False
@@ -116,7 +119,8 @@ class Writer:
         if plainer is not None:
             jobs = Job.objects.using(self._database)
             try:
-                [result] = jobs.settle([(entry.run.job, plainer)])
+                with self._bounded:
+                    [result] = jobs.settle([(entry.run.job, plainer)])
             except Exception as still:
                 error = still
             else:

@@ -1,0 +1,1 @@
+"""Everything that can happen to a queue, at once: see __main__."""

@@ -1,0 +1,136 @@
+"""The worker's own statements: none waits for ever for a server that does not answer.
+
+Behind a broken line a driver may wait for hours: neither end is told. So the whole of a verb
+is given some seconds, well below the shortest lease, and then its connection is cut. On the
+server's side the session ends as soon, so that a worker whose machine has vanished does not
+keep rows locked. Tasks' connections are the project's own and are left alone.
+"""
+
+import contextlib
+import os
+import socket
+import threading
+import weakref
+from typing import Any
+
+from django.db import connections
+from django.db.backends.signals import connection_created
+
+from django_leasequeue import clock
+from django_leasequeue.selection import Selection
+from django_leasequeue.worker.lease_table import shortest_lease
+
+# Of the shortest lease; there is time for a renewal and a second one, then.
+_PART = 6
+_SHORTEST, _LONGEST = 1.0, 30.0
+# Seconds between two looks for calls that are over their time.
+_LOOK_EVERY = 0.5
+
+# In this order: the connection, whether it is cut already, and when that is due.
+_Call = tuple[Any, threading.Event, float]
+_calls: dict[int, _Call] = {}
+_prepared: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+_watching = False
+
+
+class Bounded:
+    """A block of statements on this thread's connection to `database`, ended after a while.
+
+    A call that took too long fails with the error of a lost connection. Does nothing on
+    SQLite, whose files answer, and in somebody's transaction.
+    """
+
+    def __init__(self, database: str) -> None:
+        self._database = database
+        self._seconds: float | None = None
+        self._used_at = clock.now()
+
+    def __enter__(self) -> None:
+        connection = connections[self._database]
+        if connection.vendor == "sqlite" or connection.in_atomic_block:
+            return
+        if self._seconds is None:
+            lease = shortest_lease(Selection())
+            self._seconds = min(max(lease / _PART, _SHORTEST), _LONGEST)
+        if connection not in _prepared:
+            _prepare(connection, self._seconds)
+        elif clock.now() - self._used_at > self._seconds:
+            # The server may have ended it by now, see _limit_session.
+            connection.close()
+        due_at = clock.now() + self._seconds
+        with _lock:
+            _calls[id(self)] = connection, threading.Event(), due_at
+        _watch()
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            _calls.pop(id(self), None)
+        self._used_at = clock.now()
+
+
+def _prepare(connection: Any, seconds: float) -> None:
+    """Have this thread's connection opened anew, with limits of its own."""
+    usual = connection.settings_dict
+    options = usual.get("OPTIONS", {})
+    if "pool" not in options:
+        # The wrapper's own copy: other threads, which are the tasks', share the original.
+        options = {"connect_timeout": max(int(seconds), 2), **options}
+        connection.settings_dict = {**usual, "OPTIONS": options}
+        connection.close()
+        connection_created.connect(_limit_session)
+    _prepared[connection] = seconds
+
+
+def _limit_session(connection: Any, **_: Any) -> None:
+    """Tell the server how long to wait for this worker: for a lock, and in a transaction."""
+    seconds = _prepared.get(connection)
+    if seconds is None:
+        return
+    if connection.vendor == "mysql":
+        sql = "SET SESSION wait_timeout = %s, innodb_lock_wait_timeout = %s"
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [int(4 * seconds), max(int(seconds), 1)])
+    elif not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
+        # Set by projects behind a pooler that shares sessions, as Django's docs ask for:
+        # there it would become other people's.
+        limits = {
+            "lock_timeout": seconds,
+            "idle_in_transaction_session_timeout": 2 * seconds,
+        }
+        calls = [f"SET_CONFIG('{name}', %s, FALSE)" for name in limits]
+        values = [f"{int(value * 1000)}ms" for value in limits.values()]
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {', '.join(calls)}", values)
+
+
+def _watch() -> None:
+    global _watching
+    with _lock:
+        if _watching:
+            return
+        _watching = True
+    name = "leasequeue-watchdog"
+    threading.Thread(target=_cut_overdue, name=name, daemon=True).start()
+
+
+def _cut_overdue() -> None:
+    pause = threading.Event()
+    while True:
+        pause.wait(_LOOK_EVERY)
+        now = clock.now()
+        with _lock:
+            overdue = [call for call in _calls.values() if call[2] <= now]
+        for connection, was_cut, _ in overdue:
+            if not was_cut.is_set():
+                was_cut.set()
+                _cut(connection)
+
+
+def _cut(connection: Any) -> None:
+    """Shut the socket down under the thread that waits for it, which then gets an error."""
+    # It may be about to be opened, or be closed by now.
+    with contextlib.suppress(Exception):
+        descriptor = os.dup(connection.connection.fileno())
+        with socket.socket(fileno=descriptor) as line:
+            line.shutdown(socket.SHUT_RDWR)

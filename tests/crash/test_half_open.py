@@ -1,0 +1,97 @@
+"""Real workers whose line to the database is spoiled on the way, by a proxy."""
+
+import signal
+
+import pytest
+from django.db import connection
+
+from django_leasequeue.models import Job
+from django_leasequeue.states import Status
+from tests import tasks, worker_tasks
+from tests.helpers import eventually
+from tests.proxy import proxied
+from tests.road import row
+from tests.workers import SETTINGS, with_worker_tasks
+
+# A lease in which a statement may take 2 s: see worker.bounded.
+LEASE = {**SETTINGS, "LEASE": 12, "SAFETY_BUFFER": 1}
+
+
+@pytest.fixture(autouse=True)
+def known():
+    if connection.vendor == "sqlite":
+        pytest.skip("a file has no line to spoil")
+    with with_worker_tasks():
+        yield
+
+
+@pytest.fixture
+def through_a_proxy(worker_process):
+    with proxied() as (proxy, environment):
+
+        def start(*arguments):
+            return worker_process(*arguments, settings=LEASE, env=environment), proxy
+
+        yield start
+
+
+def end(process):
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+    assert "Traceback" not in process.output
+
+
+@pytest.mark.parametrize("mode", ["--processes=1", "--in-process"])
+def test_an_outcome_is_stored_though_every_open_connection_is_dead(
+    through_a_proxy, announcement, mode
+):
+    """Nobody is told that they are; only the worker's own clock says so."""
+    job = tasks.announce_then_wait.dispatch(announcement.path).job
+    process, proxy = through_a_proxy(mode)
+    announcement.wait()
+    proxy.swallow()
+    proxy.forward()
+    announcement.release()
+    eventually(lambda: row(job)["status"] == Status.SUCCEEDED)
+    values = row(job)
+    assert (values["claims"], values["attempts"], values["recoveries"]) == (1, 1, 0)
+    later = tasks.record_effect.dispatch("later").job
+    eventually(lambda: row(later)["status"] == Status.SUCCEEDED)
+    end(process)
+
+
+def test_a_run_is_told_that_its_lease_can_not_be_known(through_a_proxy, announcement):
+    """Nothing comes through any more: before the lease ends the run is aborted."""
+    job = worker_tasks.wait_until_lost.dispatch(announcement.path).job
+    process, proxy = through_a_proxy()
+    announcement.wait()
+    proxy.swallow()
+    assert announcement.wait() == "lost"
+    assert process.is_running
+    assert row(job)["status"] == Status.RUNNING
+    proxy.forward()
+    # Nobody has it: it is this worker that runs it again, from its old connection's end.
+    eventually(lambda: row(job)["claims"] == 2)
+    assert row(job)["recoveries"] == 1
+    Job.objects.filter(pk=job.pk).delete()
+    end(process)
+
+
+@pytest.mark.parametrize("trouble", ["refuse", "cut"])
+def test_097_098_an_outage_ends_no_worker_and_no_run(
+    through_a_proxy, announcement, trouble
+):
+    """Few lines, no exit; the run goes on, and work does when the database is back."""
+    job = tasks.announce_then_wait.dispatch(announcement.path).job
+    process, proxy = through_a_proxy("--processes=2")
+    announcement.wait()
+    getattr(proxy, trouble)()
+    if trouble == "refuse":
+        process.wait_for("Cannot claim jobs now")
+    announcement.release()
+    proxy.forward()
+    eventually(lambda: row(job)["status"] == Status.SUCCEEDED)
+    assert (row(job)["claims"], row(job)["recoveries"]) == (1, 0)
+    assert "was lost" not in process.output
+    assert process.output.count("Cannot ") <= 8
+    end(process)
