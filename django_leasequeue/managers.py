@@ -159,6 +159,10 @@ class JobQuerySet(models.QuerySet):
         """See transitions.cancel.requested."""
         return transitions.cancel.requested(self._rows(), tokens)
 
+    def progress(self, job, text: str) -> bool:
+        """See transitions.progress."""
+        return transitions.progress.progress(self._rows(), job, text)
+
     def renew(self, token: UUID):
         """See transitions.renew."""
         return transitions.renew.renew(self._rows(), token)
@@ -201,6 +205,7 @@ class JobQuerySet(models.QuerySet):
         adispatch_many,
         cancel,
         claim,
+        progress,
         renew,
         settle,
         release,

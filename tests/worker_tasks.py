@@ -63,6 +63,33 @@ def wait_for_a_cancel(context, path, heed):
     return "finished all the same"
 
 
+@task(takes_context=True, atomic=True, timeout=250)
+def tell_progress_atomically(context, path):
+    """Say how far it has come, say '<pid> told', and wait for the test's sign."""
+    _tell_progress(context, path)
+
+
+@task(takes_context=True)
+def tell_progress(context, path):
+    """The same, outside a transaction."""
+    _tell_progress(context, path)
+
+
+@task(takes_context=True)
+async def atell_progress(context, path):
+    """The same in the event loop, which it holds up."""
+    _tell_progress(context, path)
+
+
+def _tell_progress(context, path):
+    for done in range(100):
+        context.progress(done, 100, "rows")
+    context.progress(50, 100, "half")
+    _append(path, f"{os.getpid()} told")
+    with open(f"{path}.go", "rb", buffering=0) as go:
+        go.read(1)
+
+
 @task(max_attempts=3)
 def fail_until(path, times):
     """Ask to be run again at once, `times` times in all."""

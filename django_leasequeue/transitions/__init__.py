@@ -4,10 +4,20 @@ from django_leasequeue.transitions import (
     cancel,
     claim,
     dispatch,
+    progress,
     prune,
     release,
     renew,
     settle,
 )
 
-__all__ = ["cancel", "claim", "dispatch", "prune", "release", "renew", "settle"]
+__all__ = [
+    "cancel",
+    "claim",
+    "dispatch",
+    "progress",
+    "prune",
+    "release",
+    "renew",
+    "settle",
+]

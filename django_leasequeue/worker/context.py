@@ -10,6 +10,9 @@ from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker.limit import Limit
 
+# A few words; the row is written anew with each.
+_PROGRESS_BYTES = 4096
+
 
 class JobContext:
     """One run of a job: passed as the first argument to a task that `takes_context`.
@@ -28,6 +31,8 @@ class JobContext:
         self.task = task
         #: The run's time limit. For the worker, not for tasks.
         self.limit = limit or Limit(None if task is None else task.timeout)
+        #: Takes the JSON text of what the task says. For the worker, not for tasks.
+        self.on_progress: Callable[[str], None] = _ignore
         self._job = job
         self._is_stopping = stopping.is_set if isinstance(stopping, Event) else stopping
         self._lost_why: str | None = None
@@ -108,6 +113,18 @@ class JobContext:
         if self._cancel_requested:
             raise JobCancelled(self.job_id)
 
+    def progress(self, done: float, total: float | None = None, text: str = "") -> None:
+        """Tell how far the run has come: `done` of `total`, and a few words.
+
+        Stored in `job.progress` as {"done", "total", "text"}, seen at once, even of an atomic
+        task; at most once a second, the newest each time. Never waits for the database.
+        Raises TypeError or ValueError for what is not JSON or not short.
+        """
+        said = {"done": done, "total": total, "text": text}
+        self.on_progress(
+            payloads.dump(said, what="progress", max_bytes=_PROGRESS_BYTES)
+        )
+
     def cancel(self) -> None:
         """Tell the run that its job is to be cancelled. For the worker, not for tasks."""
         self._cancel_requested = True
@@ -116,3 +133,7 @@ class JobContext:
         """Tell the run that its lease is lost. For the worker, not for tasks."""
         if self._lost_why is None:
             self._lost_why = why
+
+
+def _ignore(text: str) -> None:
+    """Nobody stores the progress of a run without a worker."""

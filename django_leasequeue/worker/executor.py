@@ -19,6 +19,7 @@ from django_leasequeue.worker.limit import Limit
 from django_leasequeue.worker.log import about, log_start, logger
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pools import CoroutinePool, ThreadPool
+from django_leasequeue.worker.progress_writer import ProgressWriter
 from django_leasequeue.worker.running import Run, Running
 from django_leasequeue.worker.settler import Settler
 from django_leasequeue.worker.stop import Stop
@@ -47,6 +48,7 @@ class Executor:
             stop,
             wake,
         )
+        self._progress = ProgressWriter(options.database)
         self._settler = Settler(options.database, self._settled)
         self._deadlines = Deadlines()
         self._threads = ThreadPool(options.threads, self._work, wake)
@@ -66,6 +68,7 @@ class Executor:
         limit = self._limit(job, task)
         context = JobContext(job, task, lambda: self._stop.asked, limit)
         run = Run(job, task, context)
+        context.on_progress = partial(self._progress.put, run)
         self._running.add(run)
         if self._stop.asked:
             self._ended(run, Released())
@@ -93,6 +96,7 @@ class Executor:
         `left`: how many jobs still run; their threads can't be ended.
         """
         self._settler.close(seconds)
+        self._progress.close(_CLOSING)
         self._coroutines.close(_CANCELLING if left else _CLOSING)
         self._threads.close(0 if left else _CLOSING)
         self._deadlines.close()

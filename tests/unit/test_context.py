@@ -1,5 +1,6 @@
 """worker.context: what a task sees of its run."""
 
+import json
 import threading
 
 import pytest
@@ -92,3 +93,15 @@ def test_a_lost_lease_comes_before_a_cancel():
     context.lose("taken")
     with pytest.raises(JobRunAborted):
         context.check()
+
+
+def test_progress_is_handed_on_as_json():
+    context, told = context_of(claimed()), []
+    context.progress(1)  # nobody listens yet
+    context.on_progress = told.append
+    context.progress(1, 4, "rows")
+    assert json.loads(told[0]) == {"done": 1, "total": 4, "text": "rows"}
+    with pytest.raises(ValueError):
+        context.progress(1, text="x" * 5000)
+    with pytest.raises((TypeError, ValueError)):
+        context.progress(float("nan"))
