@@ -3,7 +3,7 @@
     python -m tests.servers mysql -- python -m benchmarks.dedup_storm
     ... --remove            workers remove each job that has finished
     ... --dispatch inside   in transactions of the caller; also replacing, batch
-    ... --break-order       lock through the dedup index: this must fail on MySQL and MariaDB
+    ... --break-order       lock through the dedup index: InnoDB may deadlock, with --remove
 
 It goes on until --added jobs were added and --lost inserts were lost, with new ids for the
 old ones after each --fresh added jobs; checks that all was right; prints a row of the table in
@@ -201,8 +201,8 @@ def _wrong(options, told):
 def _bad_deadlocks(options, told):
     """Deadlocks that only a wrong order of locks explains.
 
-    In transactions some are possible, as docs/dedup.md says; and where rows are removed two
-    inserts of one id that have both waited for the old entry may meet on InnoDB.
+    In transactions some are possible, as docs/dedup.md says; and where rows are removed MySQL
+    has been seen to choose an INSERT as a victim, which is run again.
     """
     if options.dispatch == "inside":
         return []
