@@ -15,6 +15,7 @@ from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.states import Status
+from django_leasequeue.transitions import claim as claiming
 from tests.factories import JobFactory
 from tests.helpers import DEADLINE, in_thread, paused, run_together, together
 from tests.models import Effect
@@ -57,6 +58,11 @@ class Watched:
     def wait(self):
         """Return the first statement with the word, once it is about to be sent."""
         return self.sent.get(timeout=DEADLINE)
+
+
+def recovers_at_once(count, monkeypatch):
+    """Let a look for leases that are past take so many."""
+    monkeypatch.setattr(claiming, "_RECOVERED", count)
 
 
 def claim_all(number, limit=3):
@@ -115,7 +121,7 @@ def test_order_beside_dispatches():
 @has_row_locks
 @pytest.mark.parametrize("limit", [2, 10, 30])
 @pytest.mark.parametrize("trait", ["pending", "expired"])
-def test_a_claim_locks_only_the_rows_it_takes(limit, trait):
+def test_a_claim_locks_only_the_rows_it_takes(limit, trait, monkeypatch):
     """While one is under way, another gets all that is left, in a small table, too.
 
     Fails on MySQL, which sorts there and locks every candidate, without FORCE INDEX.
@@ -128,11 +134,13 @@ def test_a_claim_locks_only_the_rows_it_takes(limit, trait):
         table = "TABLE " if connection.vendor == "mysql" else ""
         cursor.execute(f"ANALYZE {table}leasequeue_job")
     look = trait == "expired"
+    recovers_at_once(limit, monkeypatch)
     with (
         paused(db, "take", after=True) as pause,
         in_thread(lambda: ids(claim(limit, expired=look))) as first,
     ):
         pause.wait()
+        recovers_at_once(80, monkeypatch)
         others = ids(claim(expired=look))
         pause.resume()
         assert len(first.result()) == limit
@@ -198,12 +206,13 @@ def test_009_another_was_faster(trait, caplog):
 
 @has_row_locks
 @pytest.mark.parametrize("trait", ["pending", "expired"])
-def test_009_paused_between_read_and_mark(trait):
+def test_009_paused_between_read_and_mark(trait, monkeypatch):
     """Worker A holds its candidates locked; B gets others or nothing, and A gets its own.
 
     Fails with a take() that does not lock.
     """
     JobFactory.create_batch(3, **({trait: True} if trait == "expired" else {}))
+    recovers_at_once(2, monkeypatch)
     with (
         paused(db, "take", after=True) as pause,
         in_thread(lambda: ids(claim(2, expired=trait == "expired"))) as first,
