@@ -6,6 +6,7 @@ Every token is renewed at a third of its shortest lease. While the database is a
 tries again soon, and once a lease must be taken for over it says so: the job is lost.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 from uuid import UUID
@@ -14,6 +15,7 @@ from django.db import connections
 
 from django_leasequeue import clock, db
 from django_leasequeue.models import Job
+from django_leasequeue.states import Status
 from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.heartbeat import Heartbeat
 from django_leasequeue.worker.lease_table import Holding, LeaseTable
@@ -32,6 +34,9 @@ Held = TypeVar("Held")
 _LOOK_EVERY = 5.0
 # Seconds between looks for cancels: one small indexed read, only while jobs run.
 _CANCELS_EVERY = 1.0
+
+
+_NOW = ("pk", "status", "worker")
 
 
 class Audience(Protocol[Owner]):
@@ -209,9 +214,25 @@ class Keeper(Generic[Held]):
         if renewed:
             self._audience.renewed(holding.owner, holding.token, renewed, sent_at)
         gone = self._leases.take_lost(holding, known - renewed - busy)
-        if gone:
-            why = "the row says that it is no longer this worker's"
-            self._audience.lost(holding.owner, holding.token, gone, why)
+        for why, ids in self._reasons(gone).items():
+            self._audience.lost(holding.owner, holding.token, ids, why)
+
+    def _reasons(self, gone: set[int]) -> dict[str, set[int]]:
+        """Return why these jobs are held no more, by what their rows say now."""
+        if not gone:
+            return {}
+        rows = Job.objects.using(self._database).filter(pk__in=gone).order_by()
+        found = {pk: (status, who) for pk, status, who in rows.values_list(*_NOW)}
+        reasons: dict[str, set[int]] = defaultdict(set)
+        for job_id in gone:
+            status, worker = found.get(job_id, (None, ""))
+            why = f"it is {status}, and {worker} had it last"
+            if status is None:
+                why = "its row was removed"
+            elif status == Status.RUNNING:
+                why = f"the row is in the name of {worker}"
+            reasons[why].add(job_id)
+        return reasons
 
     def _tell(self, release: PendingRelease[Held]) -> None:
         if release.ids:

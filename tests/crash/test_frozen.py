@@ -1,0 +1,115 @@
+"""Real workers that sleep past their leases, and whose clocks are wrong."""
+
+import os
+import signal
+
+import pytest
+
+from django_leasequeue.models import Job, Worker
+from django_leasequeue.states import Status
+from tests import tasks, worker_tasks
+from tests.helpers import eventually
+from tests.road import row
+from tests.workers import SETTINGS, end_leases, with_worker_tasks
+
+# Renewed at every third of it.
+SHORT = {**SETTINGS, "LEASE": 6, "SAFETY_BUFFER": 1}
+
+
+@pytest.fixture(autouse=True)
+def known():
+    with with_worker_tasks():
+        yield
+
+
+def freeze(process):
+    os.killpg(process.pid, signal.SIGSTOP)
+
+
+def thaw(process):
+    os.killpg(process.pid, signal.SIGCONT)
+
+
+def test_048_a_sleeper_changes_nothing_and_takes_new_work(worker_process, announcement):
+    """Stopped in mid-job past its lease; another has run the job by the time it goes on."""
+    job = tasks.announce_then_wait.dispatch(announcement.path).job
+    sleeper = worker_process(settings=SETTINGS)
+    announcement.wait()
+    freeze(sleeper)
+    end_leases(Job.objects.all())
+    other = worker_process("--drain", settings=SETTINGS)
+    announcement.wait()
+    announcement.release()
+    assert other.wait() == 0
+    before = row(job)
+    assert (before["status"], before["recoveries"]) == (Status.SUCCEEDED, 1)
+    thaw(sleeper)
+    announcement.release()
+    sleeper.wait_for("its outcome is discarded")
+    assert row(job) == before
+    # Both workers are named, and what follows.
+    [line] = [text for text in sleeper.output.splitlines() if "is discarded" in text]
+    assert before["worker"] in line
+    assert before["worker_ids"].split()[0] in line
+    later = tasks.record_effect.dispatch("later").job
+    eventually(lambda: row(later)["status"] == Status.SUCCEEDED)
+    sleeper.send(signal.SIGTERM)
+    assert sleeper.wait() == 0
+
+
+@pytest.mark.parametrize("mode", ["--processes=1", "--in-process"])
+def test_048_a_sleeper_is_told_at_its_next_beat(worker_process, announcement, mode):
+    """While the other still runs the job."""
+    job = worker_tasks.wait_until_lost.dispatch(announcement.path).job
+    sleeper = worker_process(mode, settings=SHORT)
+    first = announcement.wait().split()[0]
+    freeze(sleeper)
+    end_leases(Job.objects.all())
+    other = worker_process(settings={**SETTINGS, "LEASE": 600})
+    assert announcement.wait().split()[0] != first
+    thaw(sleeper)
+    assert announcement.wait() == "lost"
+    sleeper.wait_for("its outcome is discarded")
+    [line] = [text for text in sleeper.output.splitlines() if "is discarded" in text]
+    names = row(job)["worker_ids"].split()
+    assert len(names) == 2
+    assert all(name in line for name in names)
+    assert row(job)["claims"] == 2
+    Job.objects.filter(pk=job.pk).delete()
+    for process in (sleeper, other):
+        freeze(process)
+
+
+def test_a_child_that_sleeps_alone_loses_nothing(worker_process, announcement):
+    """Its supervisor renews for it until it is seen to be stopped; here it comes back first."""
+    job = tasks.announce_then_wait.dispatch(announcement.path).job
+    process = worker_process(settings=SETTINGS)
+    child = int(announcement.wait())
+    os.kill(child, signal.SIGSTOP)
+    announcement.release()
+    os.kill(child, signal.SIGCONT)
+    eventually(lambda: row(job)["status"] == Status.SUCCEEDED)
+    assert (row(job)["claims"], row(job)["recoveries"]) == (1, 0)
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+
+
+@pytest.mark.parametrize("step", ["3600", "back and forth"])
+def test_047_a_clock_that_is_wrong_changes_nothing(worker_process, announcement, step):
+    """No live lease is taken for over and no orphan is overlooked: see apps.step_clock."""
+    job = tasks.announce_then_wait.dispatch(announcement.path).job
+    healthy = worker_process(settings=SETTINGS)
+    announcement.wait()
+    wrong = {"LEASEQUEUE_TEST_CLOCK": step}
+    other = tasks.record_effect.dispatch("other").job
+    assert worker_process("--drain", settings=SETTINGS, env=wrong).wait() == 0
+    assert (row(job)["status"], row(job)["claims"]) == (Status.RUNNING, 1)
+    assert row(other)["status"] == Status.SUCCEEDED
+    freeze(healthy)
+    end_leases(Job.objects.all())
+    Worker.objects.all().delete()  # case 045: nothing is looked up through it
+    late = worker_process("--drain", settings=SETTINGS, env=wrong)
+    announcement.wait()
+    announcement.release()
+    assert late.wait() == 0
+    assert (row(job)["status"], row(job)["recoveries"]) == (Status.SUCCEEDED, 1)
