@@ -165,7 +165,11 @@ class JobQuerySet(models.QuerySet):
 
     def renew(self, token: UUID):
         """See transitions.renew."""
-        return transitions.renew.renew(self._rows(), token)
+        return self.renew_all([token])[token]
+
+    def renew_all(self, tokens: list[UUID]):
+        """See transitions.renew."""
+        return transitions.renew.renew(self._rows(), tokens)
 
     def settle(self, finished, *, with_writes: bool = False):
         """See transitions.settle."""
@@ -207,6 +211,7 @@ class JobQuerySet(models.QuerySet):
         claim,
         progress,
         renew,
+        renew_all,
         settle,
         release,
         prune,

@@ -47,7 +47,13 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The run did not take place or was cut short by a stop: due again at once, uncounted."""
+    """The run did not take place or was cut short: due again at once, no attempt counted.
+
+    `lost`: whether it had begun and gave up because it had to take its lease for lost. If the
+    row says otherwise, it counts as a recovery all the same: what it did stays done.
+    """
+
+    lost: bool = False
 
 
 Outcome = Succeeded | Failed | RetryLater | Snoozed | Cancelled | Released

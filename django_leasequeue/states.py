@@ -24,8 +24,13 @@ FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
 # Each verb with the states it starts from and the states it may leave a job in.
 # tests/database/test_every_edge.py drives every verb against every state.
 TRANSITIONS = {
-    "claim": ({Status.PENDING, Status.RUNNING}, {Status.RUNNING, Status.CANCELLED}),
+    # Leases that are past first make their jobs pending, or cancelled if that was asked for.
+    "claim": (
+        {Status.PENDING, Status.RUNNING},
+        {Status.PENDING, Status.RUNNING, Status.CANCELLED},
+    ),
     "cancel": ({Status.PENDING, Status.RUNNING}, {Status.RUNNING, Status.CANCELLED}),
+    "progress": ({Status.RUNNING}, {Status.RUNNING}),
     "renew": ({Status.RUNNING}, {Status.RUNNING}),
     "settle": ({Status.RUNNING}, {Status.PENDING, *FINAL}),
     "release": ({Status.RUNNING}, {Status.PENDING, Status.CANCELLED}),

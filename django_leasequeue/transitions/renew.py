@@ -30,43 +30,52 @@ class _LeaseEnded(Exception):
     """A lease ran out between the lock and the update: nothing of the group is written."""
 
 
-def renew(rows: QuerySet, token: UUID) -> Renewal:
-    """Start the lease of every job of `token` anew, at its queue's length from now."""
+def renew(rows: QuerySet, tokens: list[UUID]) -> dict[UUID, Renewal]:
+    """Start the leases of all jobs of these tokens anew, each at its queue's length from now.
+
+    Returns what became of them by token. The statements are as many for one job as for all.
+    """
     while True:
         try:
             return db.rerun(
-                lambda: _renew(rows, token), using=rows.db, seconds=RERUN_FOR
+                lambda: _renew(rows, tokens), using=rows.db, seconds=RERUN_FOR
             )
         except _LeaseEnded:
             # By the next pass the lock's own condition leaves that job out.
             continue
 
 
-def _renew(rows, token: UUID) -> Renewal:
+def _renew(rows, tokens: list[UUID]) -> dict[UUID, Renewal]:
     # Found without a lock, then locked by primary key, as a worker's other writes do it.
-    mine = {"processing_token": token, "status": Status.RUNNING}
-    by_terms = defaultdict(list)
-    for pk, queue in rows.filter(**mine).order_by().values_list("pk", "queue"):
-        by_terms[conf.lease(queue), conf.safety_buffer(queue)].append(pk)
-    result = Renewal(set(), set(), set())
-    for (lease, buffer), ids in by_terms.items():
+    mine = {"processing_token__in": tokens, "status": Status.RUNNING}
+    by_terms = defaultdict(set)
+    found = rows.filter(**mine).order_by()
+    for pk, queue, token in found.values_list("pk", "queue", "processing_token"):
+        by_terms[conf.lease(queue), conf.safety_buffer(queue)].add((pk, token))
+    results = {token: Renewal(set(), set(), set()) for token in tokens}
+    for (lease, buffer), held in by_terms.items():
+        ids = sorted(pk for pk, _ in held)
         lasts = {**mine, "processing_until__gt": db.DatabaseNow(buffer)}
         with db.write_transaction(rows):
             lasting = db.by_key(rows, ids, **lasts).order_by("pk")
-            locked = db.take(lasting.values_list("pk", flat=True))
-            renewed = db.by_key(rows, locked, **lasts).update(
+            # A job may have gone from one of these tokens to another meanwhile.
+            locked = set(db.take(lasting.values_list("pk", "processing_token")))
+            renewed = db.by_key(rows, sorted(pk for pk, _ in locked), **lasts).update(
                 processing_until=db.DatabaseNow(lease)
             )
             if renewed != len(locked):
                 raise _LeaseEnded
-        missed = set(ids).difference(locked)
-        busy = _ids(rows, missed, lasts)
-        result.renewed.update(locked)
-        result.busy.update(busy)
-        result.lost.update(_ids(rows, missed - busy, mine))
-    return result
+        missed = held - locked
+        busy = missed & _pairs(rows, missed, lasts)
+        lost = (missed - busy) & _pairs(rows, missed - busy, mine)
+        for pairs, kind in ((locked, 0), (lost, 1), (busy, 2)):
+            for pk, token in pairs:
+                results[token][kind].add(pk)
+    return results
 
 
-def _ids(rows, ids: set[int], condition: dict) -> set[int]:
+def _pairs(rows, pairs: set, condition: dict) -> set:
+    """Return (id, token) of those of these jobs that meet the condition now."""
+    ids = sorted(pk for pk, _ in pairs)
     found = db.by_key(rows, ids, **condition) if ids else rows.none()
-    return set(found.values_list("pk", flat=True))
+    return set(found.values_list("pk", "processing_token"))

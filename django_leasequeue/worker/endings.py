@@ -81,7 +81,7 @@ def raised(
     """The task raised `error`; see the module for what that means."""
     match error:
         case JobRunAborted() if context.lease_lost:
-            return Released()
+            return Released(lost=True)
         case JobCancelled() if context.cancel_requested:
             return Cancelled()
         case _ if context.limit.is_exceeded:

@@ -16,6 +16,7 @@ from django.db import connections
 from django_leasequeue import clock, db
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
+from django_leasequeue.transitions.renew import Renewal
 from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.heartbeat import Heartbeat
 from django_leasequeue.worker.lease_table import Holding, LeaseTable
@@ -32,6 +33,8 @@ Held = TypeVar("Held")
 # The longest sleep, in seconds: sleeping stops with the machine's own clock, while leases
 # go on ending when it is suspended.
 _LOOK_EVERY = 5.0
+# Tokens that are renewed at once.
+_TOKENS = 500
 # Seconds between looks for cancels: one small indexed read, only while jobs run.
 _CANCELS_EVERY = 1.0
 
@@ -164,13 +167,20 @@ class Keeper(Generic[Held]):
 
     def _renew_due(self) -> None:
         due, failure = self._leases.due(), None
-        for holding in due:
+        parts = [due[start : start + _TOKENS] for start in range(0, len(due), _TOKENS)]
+        while parts:
+            part = parts.pop(0)
             try:
-                self._renew(holding)
+                self._renew(part)
             except Exception as error:
-                failure = error
                 if db.is_connection_lost(error, connections[self._database]):
+                    failure = error
                     break
+                if len(part) > 1:
+                    # Whatever it is, it may concern one of them only.
+                    parts += [[holding] for holding in part]
+                else:
+                    failure = error
         if failure is not None:
             self._retry_at = clock.now() + self._outage.failed(failure)
         elif due:
@@ -205,11 +215,24 @@ class Keeper(Generic[Held]):
             else:
                 self._release_outage.worked()
 
-    def _renew(self, holding: Holding[Held]) -> None:
+    def _renew(self, holdings: list[Holding[Held]]) -> None:
         sent_at = clock.now()
-        known = self._leases.ids(holding)
+        known = [(holding, self._leases.ids(holding)) for holding in holdings]
+        tokens = [holding.token for holding in holdings]
         with self._bounded:
-            renewed, _, busy = Job.objects.using(self._database).renew(holding.token)
+            renewals = Job.objects.using(self._database).renew_all(tokens)
+        for holding, ids in known:
+            self._note(holding, ids, renewals[holding.token], sent_at)
+
+    def _note(
+        self,
+        holding: Holding[Held],
+        known: set[int],
+        renewal: Renewal,
+        sent_at: float,
+    ) -> None:
+        """Pass on what became of a token's jobs."""
+        renewed, _, busy = renewal
         self._leases.renewed(holding, renewed, busy, sent_at)
         if renewed:
             self._audience.renewed(holding.owner, holding.token, renewed, sent_at)

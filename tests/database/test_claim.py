@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection
 from django_leasequeue import clock
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
-from django_leasequeue.outcomes import Failed, RetryLater, Snoozed
+from django_leasequeue.outcomes import Failed, Released, RetryLater, Snoozed
 from django_leasequeue.selection import Selection
 from django_leasequeue.states import Status
 from django_leasequeue.transitions import claim as claims
@@ -356,6 +356,16 @@ def test_a_stop_leaves_a_job_under_suspicion():
     Job.objects.release(held.token)
     job.refresh_from_db()
     assert (job.recoveries, job.suspect) == (1, 1)
+
+
+def test_a_run_that_took_its_lease_for_lost_counts_as_a_recovery():
+    """The row says that it was not; but the run had begun, and it is run again."""
+    job = JobFactory()
+    [held] = claim()
+    Job.objects.settle([(held, Released(lost=True))])
+    job.refresh_from_db()
+    assert (job.status, job.recoveries, job.lost_alone) == (Status.PENDING, 1, 0)
+    assert (job.suspect, job.attempts) == (1, 0)
 
 
 @pytest.mark.parametrize(

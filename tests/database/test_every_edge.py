@@ -91,6 +91,9 @@ USES = {
     "claim": [lambda jobs: claim()],
     "prune": [prune_all],
     "cancel": [lambda jobs: Job.objects.filter(pk__in=ids(jobs)).cancel()],
+    "progress": [
+        lambda jobs: [Job.objects.progress(held(job), '{"done":1}') for job in jobs]
+    ],
     "renew": [lambda jobs: Job.objects.renew(TOKEN)],
     "settle": [
         settling(Succeeded("3")),

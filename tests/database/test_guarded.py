@@ -29,6 +29,7 @@ OUTCOMES = [
     Snoozed(0),
     Cancelled(),
     Released(),
+    Released(lost=True),
 ]
 VERBS = {
     "renew": lambda job: Job.objects.renew(job.token),
@@ -37,7 +38,7 @@ VERBS = {
     "tell progress": lambda job: Job.objects.progress(job, "1"),
     "tell a death": lambda job: Job.objects.release(job.token, death="killed"),
     **{
-        f"settle {type(outcome).__name__}": (
+        f"settle {outcome}": (
             lambda job, outcome=outcome: Job.objects.settle([(job, outcome)])
         )
         for outcome in OUTCOMES

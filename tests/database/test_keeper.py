@@ -71,7 +71,7 @@ def kept(monkeypatch):
 def failures(monkeypatch):
     """A list of errors that the next statements of the keeper raise."""
     left = []
-    for verb in ("renew", "release"):
+    for verb in ("renew_all", "release"):
         real = getattr(type(Job.objects.all()), verb)
 
         def failing(self, *args, real=real, **kwargs):
@@ -148,14 +148,14 @@ def test_what_can_not_be_given_back_stops_no_renewal_and_no_other_release(
 
 def test_a_renewal_that_fails_stops_no_other(kept, monkeypatch):
     first, second = JobFactory(leased=True), JobFactory(leased=True)
-    real = type(Job.objects.all()).renew
+    real = type(Job.objects.all()).renew_all
 
-    def renew(self, token):
-        if token == first.processing_token:
+    def renew_all(self, tokens):
+        if first.processing_token in tokens:
             raise ValueError("only this one")
-        return real(self, token)
+        return real(self, tokens)
 
-    monkeypatch.setattr(type(Job.objects.all()), "renew", renew)
+    monkeypatch.setattr(type(Job.objects.all()), "renew_all", renew_all)
     kept.hold(first)
     kept.hold(second)
     eventually(lambda: kept.audience.of("renewed"))

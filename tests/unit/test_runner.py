@@ -500,7 +500,7 @@ def test_a_run_that_stops_for_a_lost_lease_is_no_failure():
     context = context_of(job)
     context.lose("another worker has claimed it since")
     options = {"takes_context": True}
-    assert run(check, job=job, context=context, options=options) == Released()
+    assert run(check, job=job, context=context, options=options) == Released(lost=True)
 
 
 def test_aborting_without_a_lost_lease_is_an_error_like_any_other():

@@ -297,7 +297,7 @@ def test_a_lost_lease_comes_first(deadlines):
             context.check()
 
     given = {"timeout": SOON, "takes_context": True}
-    assert run(task, options=given, job=job, context=context) == Released()
+    assert run(task, options=given, job=job, context=context) == Released(lost=True)
 
 
 def test_a_cancel_comes_first(deadlines):

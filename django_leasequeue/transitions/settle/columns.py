@@ -67,6 +67,9 @@ def _by_outcome(job: Claimed, outcome: Outcome) -> dict:
             return _pending(delay)
         case Cancelled():
             return cancelled()
+        case Released(lost=True):
+            recoveries = F("recoveries") + 1
+            return {"recoveries": recoveries, "suspect": 1, "status": Status.PENDING}
         case Released():
             return {"status": Status.PENDING}
         case _:
