@@ -26,6 +26,7 @@ import django
 from benchmarks import database
 from benchmarks.chaos.workers import Worker
 from django_leasequeue import clock
+from tests import servers
 
 # Seconds in which all jobs must have ended once everybody is left alone, and for a stop.
 PEACE, STOP = 240, 60
@@ -40,6 +41,7 @@ def main(arguments=None):
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args(arguments)
+    servers.stop_on_signals()
     with (
         database.served(options.db) as (entry, server),
         tempfile.TemporaryDirectory() as folder,

@@ -75,7 +75,11 @@ def _prepare(connection: Any, seconds: float) -> None:
     options = usual.get("OPTIONS", {})
     if "pool" not in options:
         # The wrapper's own copy: other threads, which are the tasks', share the original.
-        options = {"connect_timeout": max(int(seconds), 2), **options}
+        limits = {"connect_timeout": max(int(seconds), 2)}
+        if connection.vendor == "mysql":
+            # Its driver keeps the socket to itself while a statement is under way.
+            limits |= {"read_timeout": int(seconds), "write_timeout": int(seconds)}
+        options = {**limits, **options}
         connection.settings_dict = {**usual, "OPTIONS": options}
         connection.close()
         connection_created.connect(_limit_session)
@@ -96,6 +100,8 @@ def _limit_session(connection: Any, **_: Any) -> None:
         # there it would become other people's.
         limits = {
             "lock_timeout": seconds,
+            # The server does not notice by itself that a statement's asker has gone.
+            "statement_timeout": 2 * seconds,
             "idle_in_transaction_session_timeout": 2 * seconds,
         }
         calls = [f"SET_CONFIG('{name}', %s, FALSE)" for name in limits]
