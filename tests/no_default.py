@@ -24,11 +24,12 @@ def main(routed):
     jobs = Job.objects if routed else Job.objects.using("other")
     door = add if routed else add.using(database="other")
 
-    def claim():
-        return jobs.claim(Selection(), 10, uuid.uuid4(), "host:1").jobs
+    def claim(alone=False):
+        token = uuid.uuid4()
+        return jobs.claim(Selection(), 10, token, "host:1", alone=alone).jobs
 
-    def settle():
-        verdicts = jobs.settle([(job, Succeeded("3")) for job in claim()])
+    def settle(alone=False):
+        verdicts = jobs.settle([(job, Succeeded("3")) for job in claim(alone)])
         assert {settled.verdict.value for settled in verdicts} == {"written"}
 
     job, _ = jobs.dispatch(add, [1, 2], dedup="k")
@@ -49,7 +50,7 @@ def main(routed):
     assert jobs.renew(held[0].token).renewed == {job.id for job in held}
     assert jobs.release(held[0].token, death="test") == {job.id for job in held}
     assert len(jobs.filter(args=[5, 6]).cancel().cancelled) == 1
-    settle()
+    settle(alone=True)
     assert (jobs.count(), jobs.finished().count()) == (7, 7)
 
 

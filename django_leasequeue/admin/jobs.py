@@ -23,6 +23,8 @@ OPTIONAL = {
         "next_args",
         "next_kwargs",
         "progress",
+        "lost_alone",
+        "suspect",
         "cancel_requested_at",
         *_ID,
         "dedup_hold",
@@ -101,7 +103,12 @@ class JobAdmin(LookOnlyAdmin):
         (_("Outcome"), {"fields": (*_values("result", "progress"), ERRORS)}),
         (
             _("Attempts"),
-            {"fields": (("attempts_made", "recoveries", "round", "claims"),)},
+            {
+                "fields": (
+                    ("attempts_made", "recoveries", "round", "claims"),
+                    ("lost_alone", "suspect"),
+                )
+            },
         ),
         (
             _("Lease"),

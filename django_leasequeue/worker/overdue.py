@@ -24,6 +24,7 @@ _COLUMNS = (
     "attempts",
     "max_attempts",
     "recoveries",
+    "lost_alone",
     "claims",
     "round",
     "errors",

@@ -160,7 +160,7 @@ def test_a_run_told_that_its_lease_is_lost_is_rolled_back():
         context.check()
 
     ended = run(task, job=job, context=context, settle=refuse)
-    assert ended == (Released(), None)
+    assert ended == (Released(lost=True), None)
     assert names() == []
     assert issubclass(JobRunAborted, Exception)
 

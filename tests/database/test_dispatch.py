@@ -59,6 +59,8 @@ def test_a_new_job():
         "attempts": 0,
         "max_attempts": 1,
         "recoveries": 0,
+        "lost_alone": 0,
+        "suspect": 0,
         "claims": 0,
         "worker": "",
         "worker_ids": "",

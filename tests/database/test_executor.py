@@ -44,6 +44,9 @@ class Working:
     def finished(self, token, job_id, word):
         self.words[job_id] = word
 
+    def started(self, job):
+        pass
+
     def began(self, job, task, deadline):
         pass
 
@@ -146,7 +149,7 @@ def test_only_a_job_whose_task_is_called_is_said_to_start(
         bad = [
             JobFactory(task="toy.add", args=["too few"]),
             JobFactory(task="toy.add", args={"not": "a list"}),
-            JobFactory(task="toy.add", args=[1, 1], recoveries=99),
+            JobFactory(task="toy.add", args=[1, 1], recoveries=99, lost_alone=99),
             JobFactory(task="renamed.task"),
         ]
         working.start_all()
