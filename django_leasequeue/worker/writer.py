@@ -17,8 +17,9 @@ from django_leasequeue.worker.running import Run
 
 _FIRST_BUSY_PAUSE = 0.02
 _LONGEST_BUSY_PAUSE = 1.0
-# Failures in a row after which an outcome itself is suspected, though the error says
-# nothing of the kind: MySQL closes the connection on a packet that it finds too large.
+# Failures right before the server answers again, after which an outcome itself is suspected
+# though the error says nothing of the kind: MySQL closes the connection on a packet that it
+# finds too large. An outage is the server's, however often it comes.
 _SUSPICIOUS = 3
 _NOT_STORED = (
     "The details of this error could not be stored; the worker's log says why."
@@ -96,14 +97,16 @@ class Writer:
         connection = connections[self._database]
         if db.is_passing_trouble(error, connection):
             return True
+        connection.close()
+        if not self._answers():
+            return True
         for entry in entries:
             entry.failures += 1
         if min(entry.failures for entry in entries) < _SUSPICIOUS:
             return True
         if len(entries) == 1:
             entries[0].failures = 0
-        connection.close()
-        return not self._answers()
+        return False
 
     def _answers(self) -> bool:
         try:

@@ -21,6 +21,7 @@ from django_leasequeue.states import Status
 from django_leasequeue.worker import outage as outages
 from django_leasequeue.worker.running import Run
 from django_leasequeue.worker.settler import Settler
+from django_leasequeue.worker.writer import Writer
 from tests.claims import context_of
 from tests.factories import JobFactory
 from tests.helpers import eventually, paused
@@ -204,6 +205,20 @@ def test_a_database_that_takes_nothing_does_not_cost_the_outcome(
     assert settling.word(run) == "succeeded"
     assert row(run.job)["result"] == 1
     assert len(asked) == 13
+
+
+@pytest.mark.parametrize("answers", [False, True], ids=["is down", "answers"])
+def test_only_a_server_that_answers_right_after_it_casts_doubt_on_an_outcome(
+    settling, run, refuse, monkeypatch, answers
+):
+    """Three lost connections may be three outages; a packet too large would lose it as well."""
+    monkeypatch.setattr(outages, "_LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(Writer, "_answers", lambda self: answers)
+    asked = refuse(OperationalError("the line broke"), times(3))
+    settling.put(run, Succeeded("1"))
+    assert settling.word(run) == "succeeded"
+    assert row(run.job)["result"] == (None if answers else 1)
+    assert len(asked) == 4
 
 
 def test_what_never_can_be_stored_is_tried_until_the_lease_is_lost(
