@@ -10,6 +10,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from django_leasequeue import clock
+from django_leasequeue.worker import process_state
 from django_leasequeue.worker.child_bootstrap import ChildBootstrap, command
 from django_leasequeue.worker.log import counted, logger
 from django_leasequeue.worker.options import WorkerOptions
@@ -47,6 +48,7 @@ class ChildProcess:
         self.tasks: list[str] = []
         # What the supervisor knows of it, by its reports and by what it was told.
         self.is_idle = self.was_told = self.is_leaving = False
+        self._was_stopped = False
         # When to kill it, by `clock.now()`; and whether that was done.
         self.kill_at: float | None = None
         self.was_killed = False
@@ -95,6 +97,21 @@ class ChildProcess:
             return float("inf")
         times = [run.kill_at for run in self.timed.values()]
         return min([*times, float("inf") if self.kill_at is None else self.kill_at])
+
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped it, so that it does nothing for its jobs."""
+        stopped = process_state.is_stopped(self.pid)
+        if stopped != self._was_stopped:
+            self._was_stopped = stopped
+            words = (
+                "goes on"
+                if not stopped
+                else (
+                    "was stopped by a signal, so its leases are not renewed until it goes on"
+                )
+            )
+            logger.warning("Child %s %s.", self.number, words)
+        return stopped
 
     def kill(self) -> None:
         """End it by SIGKILL, since it or one of its runs did not end in time."""

@@ -97,7 +97,11 @@ class InProcess:
         if self._options.drain:
             self.stop.request(Level.GRACEFUL, "nothing is due")
 
-    # Audience: what the keeper tells.
+    # Audience: what the keeper asks and tells.
+
+    def is_stopped(self, owner: None) -> bool:
+        """See keeper.Audience."""
+        return False  # or nobody would ask
 
     def renewed(self, owner: None, token: UUID, ids: set[int], at: float) -> None:
         """See keeper.Audience."""

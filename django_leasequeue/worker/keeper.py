@@ -45,6 +45,9 @@ _NOW = ("pk", "status", "worker")
 class Audience(Protocol[Owner]):
     """Who is told what the keeper does and sees; all are called in its thread."""
 
+    def is_stopped(self, owner: Owner) -> bool:
+        """Whether the owner does nothing at all, so that its jobs are for others to run."""
+
     def renewed(self, owner: Owner, token: UUID, ids: set[int], at: float) -> None:
         """These leases start anew at `at`, by `clock.now()`."""
 
@@ -167,6 +170,11 @@ class Keeper(Generic[Held]):
 
     def _renew_due(self) -> None:
         due, failure = self._leases.due(), None
+        stopped = [
+            holding for holding in due if self._audience.is_stopped(holding.owner)
+        ]
+        self._leases.postpone(stopped)
+        due = [holding for holding in due if holding not in stopped]
         parts = [due[start : start + _TOKENS] for start in range(0, len(due), _TOKENS)]
         while parts:
             part = parts.pop(0)

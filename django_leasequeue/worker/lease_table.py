@@ -17,7 +17,8 @@ Owner = TypeVar("Owner")
 
 # A lease is renewed after this part of it, so that two renewals in a row may fail.
 _PART = 3
-# Seconds until a job is tried again whose row somebody else holds locked.
+# Seconds until a job is tried again whose row somebody else holds locked, or whose owner is
+# stopped.
 _BUSY_PAUSE = 1.0
 
 
@@ -150,6 +151,12 @@ class LeaseTable(Generic[Owner]):
             if busy:
                 pause = min(_BUSY_PAUSE, shortest / _PART)
                 holding.due_at = min(holding.due_at, clock.now() + pause)
+
+    def postpone(self, holdings: list[Holding[Owner]]) -> None:
+        """Note that these are not renewed now, and are to be looked at soon."""
+        with self._lock:
+            for holding in holdings:
+                holding.due_at = clock.now() + _BUSY_PAUSE
 
     def take_lost(self, holding: Holding[Owner], ids: set[int]) -> set[int]:
         """Take out those of `ids` that have not finished meanwhile, and return them."""

@@ -264,7 +264,11 @@ class Supervisor:
         self._inbox.put(action)
         self._wakeup.wake()
 
-    # What the keeper tells, in its own thread.
+    # What the keeper asks and tells, in its own thread.
+
+    def is_stopped(self, owner: ChildProcess) -> bool:
+        """See keeper.Audience."""
+        return owner.is_stopped()
 
     def renewed(
         self, owner: ChildProcess, token: UUID, ids: set[int], at: float

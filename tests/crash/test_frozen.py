@@ -94,6 +94,29 @@ def test_a_child_that_sleeps_alone_loses_nothing(worker_process, announcement):
     assert process.wait() == 0
 
 
+def test_nothing_is_renewed_for_a_child_that_is_stopped(worker_process, announcement):
+    """Another worker runs its job when the lease ends, though its supervisor is well."""
+    job = tasks.announce_then_wait.dispatch(announcement.path).job
+    process = worker_process("--processes=1", settings=SHORT)
+    child = int(announcement.wait())
+    os.kill(child, signal.SIGSTOP)
+    process.wait_for("was stopped by a signal")
+    eventually(lambda: Job.objects.expired().exists())
+    other = worker_process("--drain", settings=SETTINGS)
+    announcement.wait()
+    announcement.release()
+    assert other.wait() == 0
+    before = row(job)
+    assert (before["status"], before["recoveries"]) == (Status.SUCCEEDED, 1)
+    os.kill(child, signal.SIGCONT)
+    announcement.release()
+    process.wait_for("its outcome is discarded")
+    process.wait_for("goes on")
+    assert row(job) == before
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+
+
 @pytest.mark.parametrize("step", ["3600", "back and forth"])
 def test_047_a_clock_that_is_wrong_changes_nothing(worker_process, announcement, step):
     """No live lease is taken for over and no orphan is overlooked: see apps.step_clock."""

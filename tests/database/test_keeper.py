@@ -23,7 +23,10 @@ class Audience:
     """Remembers what the keeper told."""
 
     def __init__(self):
-        self.said = []
+        self.said, self.stopped = [], set()
+
+    def is_stopped(self, owner):
+        return owner in self.stopped
 
     def renewed(self, owner, token, ids, at):
         self.said.append(("renewed", owner, token, ids))
