@@ -1,6 +1,7 @@
 """Fixtures, and the rules by which the folders of the tests are run."""
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,9 @@ def pytest_report_header():
 
 
 def pytest_configure():
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in the background of a shell; the processes of the tests would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if settings.DATABASE == "sqlite":
         settings.SQLITE_FOLDER.mkdir(exist_ok=True)
 

@@ -36,7 +36,7 @@ def increment_if_free(rows, pk: int, counter: str, stamp: str, seconds: float) -
     """Add 1 to a counter of a row, and stamp it with the time, unless the row stays locked.
 
     Tries for so many `seconds`, without ever queueing for the lock. Returns whether it was
-    done. For use outside a transaction.
+    done; not if the row has been removed. For use outside a transaction.
     """
     connection = transaction.get_connection(rows.db)
     now_sql, _ = getattr(DatabaseNow(), f"as_{connection.vendor}")(None, connection)
@@ -64,6 +64,8 @@ def increment_if_free(rows, pk: int, counter: str, stamp: str, seconds: float) -
                 done = False
         if done or clock.now() > deadline:
             return done
+        if not rows.filter(pk=pk).exists():
+            return False
         time.sleep(random.uniform(pause / 2, pause))
         pause = min(pause * 2, 0.02)
 

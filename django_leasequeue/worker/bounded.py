@@ -69,6 +69,15 @@ class Bounded:
         self._used_at = clock.now()
 
 
+def let_go(database: str) -> None:
+    """Give this thread's connection back without limits, for whatever the thread does next."""
+    connection = connections[database]
+    if connection in _prepared and not connection.in_atomic_block:
+        del _prepared[connection]
+        connection.settings_dict = connections.settings[database]
+        connection.close()
+
+
 def _prepare(connection: Any, seconds: float) -> None:
     """Have this thread's connection opened anew, with limits of its own."""
     usual = connection.settings_dict

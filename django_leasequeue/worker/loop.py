@@ -7,6 +7,7 @@ until the shutdown timeout, or until it is told to go at once.
 
 from django_leasequeue import clock
 from django_leasequeue.conf import conf
+from django_leasequeue.worker import bounded
 from django_leasequeue.worker.claimer import Claimer
 from django_leasequeue.worker.company import Company
 from django_leasequeue.worker.connections import close_idle
@@ -65,6 +66,7 @@ class Loop:
             self._executor.close(_FLUSH_AT_ONCE if at_once else _FLUSH, left)
         finally:
             self._pruner.close(_PRUNING)
+            bounded.let_go(self._options.database)
             close_idle()
         if left:
             logger.warning(

@@ -115,6 +115,7 @@ def test_settle_and_recovery_at_the_lease_end(settings):
             assert settled.verdict is Verdict.LOST
             again = again or claim()
             assert ids(again) == [job.id]
+            after = row(job)
             assert after["status"] == Status.RUNNING
             assert (after["attempts"], after["result"]) == (0, None)
         seen.add(settled.verdict)

@@ -12,6 +12,7 @@ from django_leasequeue.models import Job
 from tests.factories import JobFactory
 from tests.helpers import in_thread
 from tests.models import Effect
+from tests.road import statements
 
 transactional = pytest.mark.django_db(transaction=True)
 
@@ -186,3 +187,14 @@ def test_reads_without_autocommit(row_locks):
         transaction.rollback()
         transaction.set_autocommit(True)
         connection.close()
+
+
+def test_a_row_that_is_gone_is_not_waited_for():
+    """As one that is locked would be, for as long as the counting may take."""
+    rows = Job.objects.all()
+    with statements() as sent:
+        counted = db.increment_if_free(
+            rows, 10**9, "suppressed", "last_suppressed_at", 3600
+        )
+    assert not counted
+    assert len(sent) <= 6
