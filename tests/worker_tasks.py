@@ -2,12 +2,14 @@
 
 import asyncio
 import fcntl
+import multiprocessing
 import os
 import signal
 import sys
 import time
 
 from django_leasequeue import Retry, task
+from tests import spawned
 from tests.models import Effect
 
 
@@ -24,6 +26,18 @@ async def say_then_wait(path, word=""):
     """Say '<pid> <word>' to helpers.Announcement, and wait without a thread."""
     _append(path, f"{os.getpid()} {word}".rstrip())
     await asyncio.Event().wait()
+
+
+@task
+def double_elsewhere(method, number):
+    """Have a process of multiprocessing do it, started by this method."""
+    context = multiprocessing.get_context(method)
+    answers = context.Queue()
+    process = context.Process(target=spawned.double, args=(answers, number))
+    process.start()
+    doubled = answers.get(timeout=60)
+    process.join()
+    return doubled
 
 
 @task

@@ -30,7 +30,9 @@ def thaw(process):
     os.killpg(process.pid, signal.SIGCONT)
 
 
-def test_048_a_sleeper_changes_nothing_and_takes_new_work(worker_process, announcement):
+def test_048_050_a_sleeper_changes_nothing_and_takes_new_work(
+    worker_process, announcement
+):
     """Stopped in mid-job past its lease; another has run the job by the time it goes on."""
     job = tasks.announce_then_wait.dispatch(announcement.path).job
     sleeper = worker_process(settings=SETTINGS)

@@ -7,12 +7,15 @@ from django_leasequeue.conf import conf
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.retention import Rule
-from django_leasequeue.states import FINAL
+from django_leasequeue.states import FINAL, Status
 from django_leasequeue.transitions import prune as pruning
+from django_leasequeue.transitions.settle import Verdict
+from django_leasequeue.worker import runner
 from tests import readme
+from tests.claims import context_of
 from tests.factories import JobFactory
 from tests.processes import ROOT
-from tests.road import statements, table, toy
+from tests.road import claim, statements, table, toy
 from tests.tasks import add
 from tests.token_guard import guarded
 
@@ -321,3 +324,25 @@ def test_only_on_the_whole_queue():
     with pytest.raises(TypeError, match="whole queue"):
         Job.objects.filter(queue="a").prune()
     assert Job.objects.prune.alters_data
+
+
+def test_064_a_job_that_was_lost_too_often_is_kept_as_any_failure(settings):
+    """With the reason, though nothing else is kept."""
+    settings.LEASEQUEUE = {
+        "MAX_RECOVERIES": 1,
+        "RETENTION": {"succeeded": 0, "cancelled": 0},
+    }
+    job = add.dispatch(1, 2).job
+    for _ in range(2):
+        (held,) = claim()
+        Job.objects.release(held.token, death="killed by SIGKILL", alone=True)
+    (held,) = claim()
+    outcome = runner.run(held, context_of(held))
+    assert Job.objects.settle([(held, outcome)])[0].verdict is Verdict.WRITTEN
+    Job.objects.prune()
+    kept = table()[job.pk]
+    assert kept["status"] == Status.FAILED
+    assert [error["message"] for error in kept["errors"][:2]] == [
+        "The worker was lost: killed by SIGKILL."
+    ] * 2
+    assert "WorkersLost" in kept["errors"][-1]["exception_class"]

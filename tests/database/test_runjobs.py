@@ -536,3 +536,12 @@ def test_151_changed_code_is_used_after_the_running_job(worker_process, tmp_path
     assert row(running)["recoveries"] == 0
     process.send(signal.SIGTERM)
     assert process.wait() == 0
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_154_a_task_may_start_processes(worker_process, method):
+    """Its process is a module that can be imported once more, whatever the start method."""
+    with with_worker_tasks():
+        job = worker_tasks.double_elsewhere.dispatch(method, 21).job
+    assert worker_process("--drain", settings=SETTINGS).wait() == 0
+    assert (row(job)["status"], row(job)["result"]) == (Status.SUCCEEDED, 42)

@@ -50,10 +50,13 @@ def stop(process):
     assert process.wait() == 0
 
 
-def test_054_a_job_may_take_longer_than_its_lease(worker_process, announcement):
+def test_054_067_a_job_may_take_longer_than_its_lease(worker_process, announcement):
+    """It has no time limit; another worker, which looks for lost jobs, leaves it alone."""
     job = tasks.announce_then_wait.dispatch(announcement.path).job
-    process = worker_process(settings={"LEASE": 3, "SAFETY_BUFFER": 0.5})
+    settings = {"LEASE": 3, "SAFETY_BUFFER": 0.5}
+    process = worker_process(settings=settings)
     announcement.wait()
+    assert worker_process("--drain", settings=settings).wait() == 0
     # Each third of a lease: together more than one.
     renewals(job, 4)
     announcement.release()
