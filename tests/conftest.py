@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from django_leasequeue.worker import bounded
 from tests import token_guard
 from tests.helpers import announcement as open_announcement
 from tests.helpers import new_connection
@@ -47,6 +48,13 @@ def pytest_configure():
 def pytest_unconfigure():
     if settings.configured and settings.DATABASE == "sqlite":
         shutil.rmtree(settings.SQLITE_FOLDER, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def no_limits_left():
+    """Parts of a worker that a test runs in its own thread limit the session they use."""
+    yield
+    bounded.let_go("default")
 
 
 @pytest.fixture
