@@ -237,6 +237,10 @@ class World(RuleBasedStateMachine):
         job.claimed = None
 
     def ended(self, job, outcome):
+        if job.rerun:
+            # With the arguments that wait, also if the run was cancelled before.
+            job.new_round(self.now)
+            return
         match outcome:
             case Succeeded():
                 job.ends("succeeded", self.now)
@@ -248,9 +252,7 @@ class World(RuleBasedStateMachine):
                 job.status = "pending"
         if isinstance(outcome, Snoozed | RetryLater):
             job.due = self.now + 1.5
-        if job.rerun:
-            job.new_round(self.now)
-        elif job.to_cancel and job.status == "pending":
+        if job.to_cancel and job.status == "pending":
             job.ends("cancelled", self.now)
 
     @precondition(lambda self: any(job.claimed for job in self.jobs.values()))
