@@ -11,18 +11,13 @@ from django_leasequeue.states import Status
 from tests import tasks, worker_tasks
 from tests.helpers import eventually
 from tests.road import row
-from tests.workers import SETTINGS, end_leases, statuses, with_worker_tasks
+from tests.workers import end_leases, statuses, with_worker_tasks
 
 
 @pytest.fixture(autouse=True)
 def known():
     with with_worker_tasks():
         yield
-
-
-@pytest.fixture
-def worker(worker_process):
-    return lambda *arguments: worker_process(*arguments, settings=SETTINGS)
 
 
 def test_062_only_the_job_that_kills_its_process_fails(worker, announcement):

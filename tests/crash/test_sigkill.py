@@ -12,18 +12,13 @@ from tests import tasks, worker_tasks
 from tests.helpers import eventually
 from tests.models import Effect
 from tests.road import row
-from tests.workers import SETTINGS, end_leases, with_worker_tasks
+from tests.workers import end_leases, with_worker_tasks
 
 
 @pytest.fixture(autouse=True)
 def known():
     with with_worker_tasks():
         yield
-
-
-@pytest.fixture
-def worker(worker_process):
-    return lambda *arguments: worker_process(*arguments, settings=SETTINGS)
 
 
 def stop(process):

@@ -9,7 +9,7 @@ from django_leasequeue.states import Status
 from tests import tasks, worker_tasks
 from tests.helpers import eventually
 from tests.road import row
-from tests.workers import SETTINGS, statuses, with_worker_tasks
+from tests.workers import statuses, with_worker_tasks
 
 # Longer than any test: a worker that ends before has not waited for it.
 PATIENT = "--shutdown-timeout=600"
@@ -20,11 +20,6 @@ HASTY = "--shutdown-timeout=0.2"
 def known():
     with with_worker_tasks():
         yield
-
-
-@pytest.fixture
-def worker(worker_process):
-    return lambda *arguments: worker_process(*arguments, settings=SETTINGS)
 
 
 def assert_given_back(job):
