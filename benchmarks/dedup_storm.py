@@ -1,6 +1,6 @@
 """Dispatchers and workers on a few dedup ids, all the time at once, in processes of their own.
 
-    python -m tests.servers mysql -- python -m benchmarks.dedup_storm
+    python -m tests.servers mysql -- env LEASEQUEUE_TEST_DB=mysql python -m benchmarks.dedup_storm
     ... --remove            workers remove each job that has finished
     ... --dispatch inside   in transactions of the caller; also replacing, batch
     ... --break-order       lock through the dedup index: InnoDB may deadlock, with --remove

@@ -1,6 +1,6 @@
 """What it costs to keep leases.
 
-    python -m tests.servers postgres -- python -m benchmarks.renewals
+    LEASEQUEUE_TEST_DB=postgres python -m tests.servers postgres -- python -m benchmarks.renewals
 
 Renews --jobs running jobs, held by --tokens tokens, as a supervisor does at each beat, and
 prints the statements of a beat, its seconds, and per job and minute with the given --lease the
