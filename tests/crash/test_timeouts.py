@@ -34,6 +34,12 @@ def known(settings):
 
 
 @pytest.fixture
+def worker(worker_process):
+    """Start a real worker that knows the tasks of tests.overrunning."""
+    return lambda *arguments: worker_process(*arguments, settings=SETTINGS)
+
+
+@pytest.fixture
 def supervise(monkeypatch):
     """Run a supervisor of real children in a thread, with almost no grace; a context."""
     monkeypatch.setattr(timed, "GRACE", 0.2)
