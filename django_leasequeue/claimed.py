@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django_leasequeue import clock
+from django_leasequeue.fields import read_json
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +24,7 @@ class Claimed:
     args: str
     kwargs: str
     meta: str
+    errors_text: str
     attempts: int
     max_attempts: int
     # Workers lost while they ran it, and those of them that ran nothing else.
@@ -30,7 +32,6 @@ class Claimed:
     lost_alone: int
     claims: int
     round: int
-    errors: list[dict[str, Any]]
     worker: str
     token: UUID
     claimed_at: datetime  # the database's clock, UTC
@@ -43,6 +44,11 @@ class Claimed:
     sent_at: float = field(default_factory=clock.now)
     # Whether a settle was sent that removes the row, which it may have done unheard.
     removal_sent: bool = False
+
+    @property
+    def errors(self) -> list[dict[str, Any]]:
+        """The entries of earlier errors, the newest last."""
+        return [] if self.errors_text == "[]" else read_json(self.errors_text)
 
     @property
     def fence(self) -> tuple[int, int]:

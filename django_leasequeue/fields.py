@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -72,6 +73,14 @@ def _refuse(name: str):
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
+def read_json(text: str) -> Any:
+    """Return the value that the text of a JSON column stands for; BrokenJSON if for none."""
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):  # no JSON, or nested beyond what is read
+        return BrokenJSON(text)
+
+
 class JSONTextField(models.TextField):
     """A JSON value kept as ASCII text, so that it reads back exactly as it was written.
 
@@ -89,12 +98,7 @@ class JSONTextField(models.TextField):
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
     def from_db_value(self, value, expression, connection):
-        if value is None:
-            return None
-        try:
-            return _DECODER.decode(value)
-        except (ValueError, RecursionError):  # no JSON, or nested beyond what is read
-            return BrokenJSON(value)
+        return None if value is None else read_json(value)
 
     def to_python(self, value):
         return value

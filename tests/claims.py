@@ -35,7 +35,7 @@ def claimed(*args, **fields):
         "lost_alone": 0,
         "claims": 1,
         "round": 1,
-        "errors": [],
+        "errors_text": "[]",
         "worker": WORKER,
         "token": uuid.uuid4(),
         "claimed_at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),

@@ -29,8 +29,8 @@ def claim(limit=100, queues="*", exclude="", *, token=None, using="default", **o
     found = jobs.claim(selection, limit, token, WORKER, **options)
     left = limit - len(found.jobs)
     if found.suspects and left:
-        # Under the same token, so that it returns the others as well.
-        found = jobs.claim(selection, left, token, WORKER, alone=True)
+        alone = jobs.claim(selection, left, token, WORKER, alone=True)
+        return found.jobs + alone.jobs
     return found.jobs
 
 

@@ -4,6 +4,7 @@ Everything asks here by meaning ("is this passing trouble?"), so that no other f
 vendor or an error number.
 """
 
+from django_leasequeue.db.by_key import TextByKey
 from django_leasequeue.db.counters import increment_if_free, update_free
 from django_leasequeue.db.errors import (
     in_transaction,
@@ -54,6 +55,7 @@ __all__ = [
     "Exactly",
     "Lane",
     "PartialIndex",
+    "TextByKey",
     "bounded_transaction",
     "bulk_insert_returns_ids",
     "by_key",

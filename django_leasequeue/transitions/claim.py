@@ -1,15 +1,16 @@
 """Claim: pending and due -> running on a fresh lease; before it, lease past -> pending.
 
-A locking read with SKIP LOCKED through the claim index, lane by lane in claim order, then
-the update of what it locked; on SQLite one guarded update. Candidates read without a lock
-would make all workers want the same rows.
+A locking read with SKIP LOCKED through the claim index, lane by lane in claim order, which
+brings all that a run needs, then the update of what it locked; on SQLite under the write
+lock. Candidates read without a lock would make all workers want the same rows.
 
 Jobs with which a worker was lost are claimed apart from all others, since they are to run
 alone: see docs/reliability.md.
 """
 
+from collections import defaultdict
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import ExpressionWrapper, F, Q, QuerySet, TextField, Value
@@ -29,21 +30,24 @@ WORKER_IDS = 4000
 # Leases that are past and are looked after at once.
 _RECOVERED = 500
 
+# Each as it is stored. JSON stays text until it is used: a broken one is its job's affair.
+_TEXTS = {
+    f"{name}_text": ExpressionWrapper(F(name), TextField())
+    for name in ("args", "kwargs", "meta", "errors")
+}
 _COLUMNS = (
     "id",
     "queue",
     "task",
-    "args_text",
-    "kwargs_text",
-    "meta_text",
+    *_TEXTS,
     "attempts",
     "max_attempts",
     "recoveries",
     "lost_alone",
     "claims",
     "round",
-    "errors",
 )
+_PLACE = ("priority", "run_at")
 
 
 class Claim(NamedTuple):
@@ -78,9 +82,10 @@ def claim(
     Raises the database's error if passing trouble does not pass within 5 s.
     """
     if since is not None:
-        look = partial(_read_back, rows, selection, token, worker, since)
-        jobs = db.rerun(look, using=rows.db, seconds=RERUN_FOR)
-        return Claim([job for job in jobs if job.is_held], 0.0)
+        look = partial(_read_back, rows, token, worker, since)
+        made = db.rerun(look, using=rows.db, seconds=RERUN_FOR)
+        made.sort(key=partial(_place, selection))
+        return Claim([job for _, _, job in made if job.is_held], 0.0)
     return db.rerun(
         partial(_claim, rows, selection, limit, token, worker, expired, alone),
         using=rows.db,
@@ -103,33 +108,40 @@ def _claim(rows, selection, limit, token, worker, expired, alone) -> Claim:
     # A look that finds nothing takes no lock and opens no transaction.
     if not due:
         return Claim([], min(waits, default=None), suspects)
-    taken = 0
     with db.write_transaction(rows):
+        found: list[tuple] = []
         for lane in due:
-            if taken < limit:
-                marks = _marks(lane.queue, token, worker)
-                taken += _take_due(rows, lane, limit - taken, marks)
-        jobs = _read_back(rows, selection, token, worker, sent_at)
-    return Claim(jobs, min(waits), suspects)
+            if len(found) < limit:
+                found += _take_due(rows, lane, limit - len(found))
+        if _mark(rows, found, token, worker) == len(found):
+            made = _claims_of(found, token, worker, sent_at, more=1)
+        else:
+            made = _read_back(rows, token, worker, sent_at)
+    made.sort(key=partial(_place, selection))
+    return Claim([job for _, _, job in made], min(waits), suspects)
 
 
-def _take_due(rows, lane: db.Lane, limit: int, marks: dict) -> int:
+def _take_due(rows, lane: db.Lane, limit: int) -> list[tuple]:
     waiting = {"status": Status.PENDING, "blocked": 0, "suspect": lane.suspect}
-    due = (
-        rows.filter(
-            **waiting,
-            queue=lane.queue,
-            priority=lane.priority,
-            run_at__lte=db.DatabaseNow(),
-        )
-        .order_by("run_at", "id")
-        .values_list("pk", flat=True)
-    )[:limit]
-    if db.has_row_locks(rows):
-        ids = db.take(due, through="leasequeue_claim")
-        taken = db.by_key(rows, ids, status=Status.PENDING)
-        return taken.update(**marks) if ids else 0
-    return rows.filter(pk__in=due, status=Status.PENDING).update(**marks)
+    due = rows.filter(
+        **waiting,
+        queue=lane.queue,
+        priority=lane.priority,
+        run_at__lte=db.DatabaseNow(),
+    ).order_by("run_at", "id")
+    return db.take(_shown(due)[:limit], through="leasequeue_claim")
+
+
+def _mark(rows, found: list[tuple], token: UUID, worker: str) -> int:
+    """Make the rows that are locked running; return how many are."""
+    by_queue = defaultdict(list)
+    for _, _, _, pk, queue, *_ in found:
+        by_queue[queue].append(pk)
+    marked = 0
+    for queue, ids in by_queue.items():
+        mine = db.by_key(rows, ids, status=Status.PENDING)
+        marked += mine.update(**_marks(queue, token, worker))
+    return marked
 
 
 def _lost(rows, selection: Selection):
@@ -175,42 +187,34 @@ def _marks(queue: str, token: UUID, worker: str) -> dict:
     }
 
 
-def _read_back(
-    rows, selection, token: UUID, worker: str, sent_at: float
-) -> list[Claimed]:
-    # JSON stays text until it is used: a broken one is its job's affair.
-    held = rows.filter(processing_token=token, status=Status.RUNNING).annotate(
-        args_text=ExpressionWrapper(F("args"), TextField()),
-        kwargs_text=ExpressionWrapper(F("kwargs"), TextField()),
-        meta_text=ExpressionWrapper(F("meta"), TextField()),
-    )
-    found = held.values("run_at", "priority", "last_attempted_at", *_COLUMNS)
-    return [
-        Claimed(
-            id=row["id"],
-            queue=row["queue"],
-            task=row["task"],
-            args=row["args_text"],
-            kwargs=row["kwargs_text"],
-            meta=row["meta_text"],
-            attempts=row["attempts"],
-            max_attempts=row["max_attempts"],
-            recoveries=row["recoveries"],
-            lost_alone=row["lost_alone"],
-            claims=row["claims"],
-            round=row["round"],
-            errors=row["errors"],
-            worker=worker,
-            token=token,
-            claimed_at=row["last_attempted_at"],
-            lease=conf.lease(row["queue"]),
-            buffer=conf.safety_buffer(row["queue"]),
-            renewed_at=sent_at,
-            sent_at=sent_at,
-        )
-        for row in sorted(found, key=lambda row: _place(selection, row))
-    ]
+def _read_back(rows, token: UUID, worker: str, sent_at: float) -> list[tuple]:
+    held = rows.filter(processing_token=token, status=Status.RUNNING)
+    found = _shown(held, F("last_attempted_at"))
+    return _claims_of(list(found), token, worker, sent_at)
 
 
-def _place(selection: Selection, row: dict) -> tuple:
-    return selection.rank(row["queue"]), -row["priority"], row["run_at"], row["id"]
+def _shown(rows: QuerySet, now: Any = None) -> QuerySet:
+    now = ExpressionWrapper(now or db.DatabaseNow(), UTCDateTimeField())
+    return rows.annotate(now=now, **_TEXTS).values_list("now", *_PLACE, *_COLUMNS)
+
+
+def _claims_of(
+    found: list[tuple], token: UUID, worker: str, sent_at: float, more: int = 0
+) -> list[tuple]:
+    """Return (priority, run_at, job) of rows; `more`: what their `claims` will have grown by."""
+    times = {queue: _times(queue) for queue in {row[4] for row in found}}
+    made = []
+    for now, priority, run_at, pk, queue, *values, claims, round in found:
+        given: tuple[Any, ...] = (pk, queue, *values, claims + more, round)
+        given += (worker, token, now, *times[queue], sent_at, sent_at)
+        made.append((priority, run_at, Claimed(*given)))
+    return made
+
+
+def _times(queue: str) -> tuple[float, float]:
+    return conf.lease(queue), conf.safety_buffer(queue)
+
+
+def _place(selection: Selection, made: tuple[int, Any, Claimed]) -> tuple:
+    priority, run_at, job = made
+    return selection.rank(job.queue), -priority, run_at, job.id

@@ -241,7 +241,7 @@ def test_no_lock_stays_on_a_job_whose_claim_is_under_way(many, monkeypatch):
     """The caller waits for the claim's own transaction, and finds the job running."""
     monkeypatch.setattr(locks, "UNQUEUED", 60)
     first = dispatch("k").job
-    with caller() as worker, caller() as slow, paused(claims, "_read_back") as pause:
+    with caller() as worker, caller() as slow, paused(claims, "_claims_of") as pause:
         claimed = worker.start(claim)
         pause.wait()
         slow.begin()

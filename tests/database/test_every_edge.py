@@ -68,7 +68,7 @@ def held(job):
         lost_alone=0,
         claims=job.claims,
         round=1,
-        errors=[],
+        errors_text="[]",
         worker="host:1",
         token=TOKEN,
         claimed_at=job.created_at,

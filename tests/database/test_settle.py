@@ -1,6 +1,7 @@
 """Settle: what each outcome writes, and that nothing is written without the lease."""
 
 import datetime as dt
+import json
 import uuid
 
 import pytest
@@ -23,7 +24,15 @@ from django_leasequeue.transitions.settle import Settled, Verdict
 from tests.factories import JobFactory
 from tests.helpers import failing
 from tests.models import Effect
-from tests.road import claim, deadlock, ending_after, lock_wait, row, table
+from tests.road import (
+    claim,
+    deadlock,
+    ending_after,
+    lock_wait,
+    row,
+    statements,
+    table,
+)
 
 ERROR = {
     "exception_class": "builtins.ValueError",
@@ -197,6 +206,34 @@ def _refuse(word, start):
         return execute(sql, params, many, context)
 
     return wrapper
+
+
+def test_results_that_differ_go_in_one_update():
+    """Each its own, none of them another's, whatever they hold."""
+    texts = ['"a\'b %s"', "null", None, '{"a":[1]}', '"a\'b %s"', '"\\\\"']
+    JobFactory.create_batch(len(texts))
+    jobs = claim()
+    with statements() as sent:
+        done = Job.objects.settle(
+            [(job, Succeeded(text)) for job, text in zip(jobs, texts, strict=True)]
+        )
+    assert {settled.verdict for settled in done} == {Verdict.WRITTEN}
+    changes = [sql for sql in sent if sql.startswith("UPDATE") and "result" in sql]
+    assert len(changes) == 1
+    for job, text in zip(jobs, texts, strict=True):
+        expected = None if text is None else json.loads(text)
+        assert row(job)["result"] == expected
+
+
+@pytest.mark.parametrize("outcome", [Released(), Snoozed(MINUTE), Cancelled()])
+def test_outcomes_that_are_alike_go_in_one_update(outcome):
+    """A stop gives back all that was claimed ahead at once."""
+    JobFactory.create_batch(5)
+    with statements() as sent:
+        Job.objects.settle([(job, outcome) for job in claim()])
+    changes = [sql for sql in sent if sql.startswith("UPDATE") and "last_token" in sql]
+    assert len(changes) == 1
+    assert not Job.objects.running().exists()
 
 
 @pytest.mark.parametrize("length", [10_000, 900_000])

@@ -393,7 +393,7 @@ def test_case_145_postponing_is_no_attempt():
 
 
 def unknown(errors, **fields):
-    job = claimed(task="gone.away", errors=errors, **fields)
+    job = claimed(task="gone.away", errors_text=json.dumps(errors), **fields)
     return runner.run(job, context_of(job))
 
 

@@ -15,10 +15,10 @@ from django.db.models import BooleanField, Case, Q, QuerySet, Value, When
 from django_leasequeue import db, registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import UnknownTask
-from django_leasequeue.outcomes import Outcome, Succeeded
+from django_leasequeue.outcomes import Failed, Outcome, RetryLater, Succeeded
 from django_leasequeue.retention import Rule, no_window_lasts
 from django_leasequeue.states import FINAL, Status
-from django_leasequeue.transitions.settle.columns import Asked, columns_of
+from django_leasequeue.transitions.settle.columns import Asked, columns_of, results_of
 from django_leasequeue.transitions.settle.verdicts import Settled, Verdict, explain
 
 __all__ = ["Settled", "Verdict", "settle"]
@@ -122,10 +122,25 @@ def _grouped(finished, held):
     groups = defaultdict(list)
     for job, outcome in finished:
         if job.fence in held:
-            same = outcome if isinstance(outcome, Succeeded) else job.fence
-            groups[job.buffer, held[job.fence], same].append((job, outcome))
+            groups[job.buffer, held[job.fence], _kind(job, outcome)].append(
+                (job, outcome)
+            )
     for (_, asked, _), group in groups.items():
-        yield columns_of(*group[0], asked), [job for job, _ in group]
+        columns = columns_of(*group[0], asked)
+        if columns["status"] is Status.SUCCEEDED:
+            columns["result"] = results_of(group)
+        yield columns, [job for job, _ in group]
+
+
+def _kind(job: Claimed, outcome: Outcome):
+    """Return what outcomes have in common that are written by one update."""
+    match outcome:
+        case Failed() | RetryLater():
+            return job.fence  # the list of errors is the job's own
+        case Succeeded():
+            return Succeeded
+        case _:
+            return outcome
 
 
 def _leaving(rows, jobs: list[Claimed], status: Status) -> list[Claimed]:

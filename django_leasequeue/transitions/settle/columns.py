@@ -53,10 +53,9 @@ def columns_of(job: Claimed, outcome: Outcome, asked: Asked) -> dict:
 def _by_outcome(job: Claimed, outcome: Outcome) -> dict:
     match outcome:
         case Succeeded(result):
-            text = None if result is None else Value(result, output_field=TextField())
             return {
                 "attempts": F("attempts") + 1,
-                "result": text,
+                "result": result,
                 **_final(Status.SUCCEEDED),
             }
         case Failed(error, counted):
@@ -74,6 +73,15 @@ def _by_outcome(job: Claimed, outcome: Outcome) -> dict:
             return {"status": Status.PENDING}
         case _:
             assert_never(outcome)
+
+
+def results_of(group: list[tuple[Claimed, Outcome]]):
+    """Return what to write as the results of these successes, by one expression for all."""
+    texts = {job.id: done.result for job, done in group if isinstance(done, Succeeded)}
+    if len(set(texts.values())) > 1:
+        return db.TextByKey(texts)
+    [text] = set(texts.values())
+    return None if text is None else Value(text, output_field=TextField())
 
 
 def _failure(job: Claimed, error: dict, counted: bool) -> dict:
