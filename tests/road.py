@@ -144,6 +144,12 @@ def connection_lost(using="default"):
     return _trouble(using, 2013, "AdminShutdown", "disk I/O error")
 
 
+def unwritable(using="default"):
+    """Return the error by which this database says that it is read-only now."""
+    readonly = "attempt to write a readonly database"
+    return _trouble(using, 1290, "ReadOnlySqlTransaction", readonly)
+
+
 def _trouble(using, mysql, postgres, sqlite):
     vendor = connections[using].vendor
     if vendor == "mysql":

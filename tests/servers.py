@@ -66,9 +66,11 @@ class Server:
     kind = ""
     stop_signal = signal.SIGTERM
 
-    def __init__(self, program, durable=False):
+    def __init__(self, program, durable=False, **settings):
         self.program = program
         self.durable = durable
+        # What differs from the usual, by the server's own names, with _ for -.
+        self.settings = settings
         self.base = Path(tempfile.mkdtemp(prefix=f"leasequeue-{self.kind}-"))
         self.data = self.base / "data"
         self.log = self.base / "log"
@@ -193,6 +195,7 @@ class Postgres(Server):
 
     def command(self):
         chosen = POSTGRES_SETTINGS | ({} if self.durable else POSTGRES_UNDURABLE)
+        chosen |= self.settings
         settings = [f"--{name}={value}" for name, value in chosen.items()]
         place = ["-D", self.data, "-h", "127.0.0.1", "-p", self.port]
         return [self.program.path, *place, *settings]
@@ -202,7 +205,7 @@ class Postgres(Server):
             status = (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return False
-        return len(status) > 7 and status[7].strip() == "ready"
+        return len(status) > 7 and status[7].strip() in ("ready", "standby")
 
 
 class MySQL(Server):
@@ -224,6 +227,7 @@ class MySQL(Server):
             "GRANT ALL ON *.* TO leasequeue@'%' WITH GRANT OPTION;\n"
         )
         chosen = MYSQL_SETTINGS | ({} if self.durable else MYSQL_UNDURABLE)
+        chosen |= {name.replace("_", "-"): v for name, v in self.settings.items()}
         settings = [
             f"--{name}" if value is None else f"--{name}={value}"
             for name, value in chosen.items()
@@ -271,12 +275,15 @@ def environment(servers):
 
 
 @contextlib.contextmanager
-def running(programs, durable=False):
+def running(programs, durable=False, **settings):
     """Run a server for each of `programs` at once; yields them, stops them at the end.
 
-    `durable`: whether what is committed would outlast a crash of the machine.
+    `durable`: whether what is committed would outlast a crash of the machine. `settings`:
+    see Server.
     """
-    servers = [KINDS[program.kind](program, durable) for program in programs]
+    servers = [
+        KINDS[program.kind](program, durable, **settings) for program in programs
+    ]
     try:
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda server: server.start(), servers))

@@ -22,6 +22,12 @@ _POSTGRES_LOCK_WAIT = "55P03"
 _MYSQL_LOST = {2002, 2003, 2006, 2013, 2055, 1053, 1927, 4031}
 # The file, or a table of it where connections share a cache (SQLITE_BUSY, SQLITE_LOCKED).
 _SQLITE_PASSING = ("database is locked", "database table is locked")
+# Read-only by an option, by the transaction's mode or by the server's own mode; disk full,
+# table full.
+_MYSQL_UNWRITABLE = {1290, 1792, 1836, 1021, 1114}
+# read_only_sql_transaction, disk_full
+_POSTGRES_UNWRITABLE = {"25006", "53100"}
+_SQLITE_UNWRITABLE = ("attempt to write a readonly", "database or disk is full")
 # Unknown table, unknown column.
 _MYSQL_UNMIGRATED = {1146, 1054}
 # undefined_table, undefined_column
@@ -71,6 +77,17 @@ def is_connection_lost(error: BaseException, connection) -> bool:
             return isinstance(error, (InterfaceError, OperationalError))
         return state in _POSTGRES_LOST or state.startswith(_POSTGRES_LOST_CLASS)
     return False
+
+
+def is_unwritable(error: BaseException, connection) -> bool:
+    """Whether the server takes no writes now, whatever they are: read-only, or full."""
+    if connection.vendor == "mysql":
+        return _mysql_number(error) in _MYSQL_UNWRITABLE
+    if connection.vendor == "postgresql":
+        return getattr(error.__cause__, "sqlstate", None) in _POSTGRES_UNWRITABLE
+    return isinstance(error, OperationalError) and str(error).startswith(
+        _SQLITE_UNWRITABLE
+    )
 
 
 def is_unmigrated(error: BaseException, connection) -> bool:

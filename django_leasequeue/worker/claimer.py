@@ -65,7 +65,9 @@ class Claimer:
             self._since = now if self._since is None else self._since
             self._wakeup.sleep(self._outage.failed(error))
             return None
-        self._outage.worked()
+        if self._since is None or claim.jobs:
+            # A look for what a claim took says nothing of the next claim.
+            self._outage.worked()
         if self._since is not None and not claim.jobs:
             # Should that claim come through even now, its leases end by themselves.
             self._token = None

@@ -80,7 +80,8 @@ class Keeper(Generic[Held]):
         self._outage = Outage("renew leases", database)
         self._bounded = Bounded(database)
         self._release_outage = Outage("give jobs back", database)
-        self._aside_outage = Outage("look for cancels and show this worker", database)
+        self._cancels_outage = Outage("look for cancels", database)
+        self._showing_outage = Outage("show this worker", database)
         self._wakeup = Wakeup()
         # When to renew again after a failure, by `clock.now()`.
         self._retry_at = 0.0
@@ -157,9 +158,9 @@ class Keeper(Generic[Held]):
         for release in list(self._releases):
             self._settle(release)
         if clock.now() >= self._retry_at:
-            self._aside(self._look_for_cancels)
-            if self._heartbeat is not None:
-                self._aside(self._heartbeat.beat)
+            self._aside(self._look_for_cancels, self._cancels_outage)
+            if self._heartbeat is not None and self._heartbeat.due_at <= clock.now():
+                self._aside(self._heartbeat.beat, self._showing_outage)
         for holding, ids in self._leases.take_over():
             why = "it could not be renewed in time"
             self._audience.lost(holding.owner, holding.token, ids, why)
@@ -194,15 +195,15 @@ class Keeper(Generic[Held]):
         elif due:
             self._outage.worked()
 
-    def _aside(self, action: Callable[[], None]) -> None:
+    def _aside(self, action: Callable[[], None], outage: Outage) -> None:
         """Do what no lease depends on, and which says itself when it is due again."""
         try:
             with self._bounded:
                 action()
         except Exception as error:
-            self._aside_outage.failed(error)
+            outage.failed(error)
         else:
-            self._aside_outage.worked()
+            outage.worked()
 
     def _look_for_cancels(self) -> None:
         owners = self._leases.held()

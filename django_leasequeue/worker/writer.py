@@ -92,10 +92,12 @@ class Writer:
             return False
         if isinstance(error, (DataError, IntegrityError)):
             return False
-        # A full disk, a server that is read-only after a failover or takes no more
-        # connections: neither says that the outcome is sound, nor that it isn't.
         connection = connections[self._database]
         if db.is_passing_trouble(error, connection):
+            return True
+        # A full disk, or a server that is read-only after a failover, refuses them all. Of
+        # what else the server says while it answers nobody knows whom it concerns.
+        if db.is_unwritable(error, connection):
             return True
         connection.close()
         if not self._answers():

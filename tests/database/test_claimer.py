@@ -8,7 +8,8 @@ from django_leasequeue.states import Status
 from django_leasequeue.worker.claimer import Claimer
 from django_leasequeue.worker.wakeup import Wakeup
 from tests.factories import JobFactory
-from tests.road import row
+from tests.helpers import failing
+from tests.road import row, unwritable
 from tests.workers import options
 
 QUERYSET = type(Job.objects.none())
@@ -168,6 +169,21 @@ def test_an_outage_takes_one_token(claimer, leases, monkeypatch):
     assert claimer.claim(4).jobs == []  # by then it is known that nothing was taken
     assert leases.said[1:] == [("claimed", token, [])]
     assert len(claimer.claim(4).jobs) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_server_that_is_read_only_is_asked_less_and_less_often(
+    claimer, awake, caplog
+):
+    """A look for what a claim took gets through there, and is no end of the outage."""
+    JobFactory(queue="default")
+    changes = failing(unwritable, times=100, match="UPDATE")
+    with caplog.at_level("WARNING", "django_leasequeue"), changes as refused:
+        while len(refused) < 20:
+            claimer.claim(4)
+    # As in Outage: between half and all of 5 s.
+    assert all(2.5 <= pause <= 5 for pause in awake.slept[-10:])
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -30,6 +30,7 @@ def kinds(error, of=connection):
         "passing": db.is_passing_trouble,
         "wait": is_lock_wait,
         "lost": db.is_connection_lost,
+        "unwritable": db.is_unwritable,
     }
     return {word for word, holds in asked.items() if holds(error, of)}
 
@@ -56,6 +57,29 @@ def is_vendor(*vendors):
 def skip_unless(condition, reason):
     if not condition:
         pytest.skip(reason)
+
+
+# --- Read-only
+
+READ_ONLY = {
+    "postgresql": "SET TRANSACTION READ ONLY",
+    "sqlite": "PRAGMA query_only = ON",
+}
+
+
+def test_a_write_that_is_refused_as_all_are():
+    """Here by the transaction's mode; test_read_only has servers that refuse everybody's."""
+    if is_vendor("mysql"):
+        pytest.skip("there it can't be said in a transaction")
+    with caught() as found:
+        run(READ_ONLY[connection.vendor])
+        try:
+            with transaction.atomic():
+                JobFactory()
+        finally:
+            if is_vendor("sqlite"):
+                run("PRAGMA query_only = OFF")
+    assert kinds(found[0]) == {"unwritable"}
 
 
 # --- Violations
