@@ -9,6 +9,7 @@ import sys
 import time
 
 from django_leasequeue import Retry, task
+from django_leasequeue.worker.forecast import HORIZON
 from tests import spawned
 from tests.models import Effect
 
@@ -44,6 +45,12 @@ def double_elsewhere(method, number):
 async def add_soon(a, b):
     await asyncio.sleep(0)
     return a + b
+
+
+@task
+def take_a_while(number):
+    """Take longer than a job that others are claimed ahead of."""
+    time.sleep(2 * HORIZON)
 
 
 @task(takes_context=True)

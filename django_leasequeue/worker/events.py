@@ -80,7 +80,7 @@ def run_ended(run: Run, outcome: Outcome, result: Settled) -> str:
 
 def _tell_end(run: Run, outcome: Outcome, result: Settled) -> str:
     if _is_written(result):
-        log_outcome(run.job, outcome, run.ended_at - run.started_at)
+        log_outcome(run.job, outcome, run.ended_at - (run.started_at or run.ended_at))
         settled(run.job, outcome)
         return word_for(outcome)
     run.context.lose(result.why)

@@ -1,6 +1,7 @@
 """The executor of one process: runs jobs in threads and coroutines, and has them settled."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
@@ -8,12 +9,13 @@ from django_leasequeue import clock, registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import UnknownTask
 from django_leasequeue.models import Job
-from django_leasequeue.outcomes import Outcome, Released
+from django_leasequeue.outcomes import Cancelled, Outcome, Released
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.transitions.settle import Settled
 from django_leasequeue.worker import atomic, endings, events, runner
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.deadlines import Deadlines
+from django_leasequeue.worker.forecast import HORIZON, PATIENCE, Forecast
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.limit import Limit
 from django_leasequeue.worker.log import about, log_start, logger
@@ -24,6 +26,8 @@ from django_leasequeue.worker.running import Run, Running
 from django_leasequeue.worker.settler import Settler
 from django_leasequeue.worker.stop import Stop
 
+# Jobs of one claim, which holds their rows locked for as long as it takes.
+_LARGEST_CLAIM = 500
 # Seconds that threads have to close their connections.
 _CLOSING = 5.0
 # Seconds that coroutines which did not end in time have to clean up.
@@ -31,7 +35,10 @@ _CANCELLING = 1.0
 
 
 class Executor:
-    """Everything of a worker process but its loop. `wake` is called when a run has ended."""
+    """Everything of a worker process but its loop.
+
+    `wake` is called when a run has ended and there may be room for more.
+    """
 
     def __init__(
         self,
@@ -51,31 +58,83 @@ class Executor:
         self._progress = ProgressWriter(options.database)
         self._settler = Settler(options.database, self._settled)
         self._deadlines = Deadlines()
-        self._threads = ThreadPool(options.threads, self._work, wake)
-        self._coroutines = CoroutinePool(options.async_tasks, self._awork, wake)
+        self._threads = ThreadPool(options.threads, self._work, self._freed)
+        self._coroutines = CoroutinePool(options.async_tasks, self._awork, self._freed)
+        # A share of so many jobs is counted as they are claimed, and jobs that run alone
+        # are never claimed ahead.
+        self._may_claim_ahead = options.max_jobs is None and options.suspects != "only"
+        self._forecast = Forecast()
+        # The runs whose turn it is.
+        self._active: set[Run] = set()
+        # How many places have to be free before the loop is woken for it, and whether it is.
+        self._wake_from, self._woken = 1, False
 
     @property
     def free(self) -> int:
         """How many jobs would start at once, of whichever kind they are."""
         return min(self._threads.free, self._coroutines.free)
 
-    def start(self, job: Claimed) -> None:
-        """Run a job, or give it back if a stop was asked for meanwhile."""
+    def room(self) -> int:
+        """Return how many jobs to claim now: what would start at once or very soon.
+
+        Less than 1 while enough is in hand; then `wake` is called once that changes.
+        """
+        self._woken = False
+        ahead = self._ahead()
+        # In few claims of many jobs rather than in many of few.
+        self._wake_from = 1 - ahead // 2
+        free = self.free
+        return min(free + ahead, _LARGEST_CLAIM) if free >= self._wake_from else 0
+
+    def _ahead(self) -> int:
+        if not self._may_claim_ahead:
+            return 0
+        since = clock.now() - HORIZON
+        slow = [
+            run
+            for run in tuple(self._active)
+            if run.started_at is not None and run.started_at < since
+        ]
+        kinds = [run.task is not None and run.task.is_async for run in slow]
+        return min(
+            self._forecast.ahead(self._threads.places - kinds.count(False)),
+            self._forecast.ahead(self._coroutines.places - kinds.count(True)),
+        )
+
+    def start(self, jobs: list[Claimed]) -> None:
+        """Run jobs as places become free, or give them back if a stop was asked for."""
+        runs = [self._run_of(job) for job in jobs]
+        self._running.add(runs)
+        if self._stop.asked:
+            for run in runs:
+                self._ended(run, Released())
+            return
+        plain: list[Run] = []
+        coroutines: list[Run] = []
+        for run in runs:
+            is_async = run.task is not None and run.task.is_async
+            (coroutines if is_async else plain).append(run)
+        if coroutines:
+            self._coroutines.start(coroutines)
+        self._threads.start(plain)
+
+    def give_back_late(self) -> None:
+        """Give back the jobs that should have started by now, for others to run."""
+        for run in self._running.close_late(HORIZON + PATIENCE):
+            self._settler.put(run, Released())
+
+    def _run_of(self, job: Claimed) -> Run:
         try:
             task = registry.get(job.task)
         except UnknownTask:
             task = None  # what follows from that is the runner's to say
-        limit = self._limit(job, task)
-        context = JobContext(job, task, lambda: self._stop.asked, limit)
+        context = JobContext(job, task, self._is_stopping, self._limit(job, task))
         run = Run(job, task, context)
         context.on_progress = partial(self._progress.put, run)
-        self._running.add(run)
-        if self._stop.asked:
-            self._ended(run, Released())
-        elif task is not None and task.is_async:
-            self._coroutines.start(run)
-        else:
-            self._threads.start(run)
+        return run
+
+    def _is_stopping(self) -> bool:
+        return self._stop.asked
 
     def abandon(self, give_back: bool) -> int:
         """Let go of the jobs that still run; return how many.
@@ -110,9 +169,7 @@ class Executor:
 
     def _work(self, run: Run) -> None:
         """Run a job in this thread."""
-        if self._stop.asked:
-            # It waited for a thread; what has not started is given back.
-            self._ended(run, Released())
+        if not self._take_turn(run):
             return
         try:
             if run.task is not None and run.task.atomic:
@@ -122,6 +179,34 @@ class Executor:
                 self._ended(run, runner.run(run.job, run.context, begin))
         except BaseException as error:
             self._ended(run, _broken(run, error))
+        finally:
+            self._leave(run)
+
+    def _take_turn(self, run: Run) -> bool:
+        """Return whether a job whose turn has come is to be run."""
+        if not self._running.begin(run):
+            return False
+        instead: Outcome | None = None
+        if self._stop.asked or run.context.lease_lost:
+            # It waited for a place. What has not started is given back, if it is still ours.
+            instead = Released()
+        elif run.context.cancel_requested:
+            instead = Cancelled()
+        if instead is not None:
+            self._ended(run, instead)
+            return False
+        self._active.add(run)
+        return True
+
+    def _leave(self, run: Run) -> None:
+        self._active.discard(run)
+        assert run.started_at is not None
+        self._forecast.ended(clock.now() - run.started_at)
+
+    def _freed(self) -> None:
+        if not self._woken and self.free >= self._wake_from:
+            self._woken = True
+            self._wake()
 
     def _run_atomic(self, run: Run) -> None:
         outcome, settled = atomic.run_and_settle(
@@ -134,7 +219,7 @@ class Executor:
         if settled is None:
             self._ended(run, outcome)
         elif self._running.close(run):
-            self._settled(run, events.run_ended(run, outcome, settled))
+            self._settled([(run, events.run_ended(run, outcome, settled))])
 
     def _settle_now(self, job: Claimed, outcome: Outcome) -> Settled:
         jobs = Job.objects.using(self._database)
@@ -142,6 +227,8 @@ class Executor:
 
     async def _awork(self, run: Run) -> None:
         """Run a job of an `async def` task."""
+        if not self._take_turn(run):
+            return
         try:
             outcome = await runner.arun(
                 run.job, run.context, partial(self._abegin, run)
@@ -150,6 +237,8 @@ class Executor:
             outcome = Released()
         except BaseException as error:
             outcome = _broken(run, error)
+        finally:
+            self._leave(run)
         self._ended(run, outcome)
 
     def _begin(self, run: Run) -> None:
@@ -162,7 +251,6 @@ class Executor:
         await events.astarted(run.job)
 
     def _tell_start(self, run: Run) -> None:
-        run.started_at = clock.now()
         # Before the task can do any harm, so that its supervisor knows whose doing it was.
         self._leases.started(run.job)
         log_start(run.job)
@@ -171,9 +259,13 @@ class Executor:
         if self._running.close(run):
             self._settler.put(run, outcome)
 
-    def _settled(self, run: Run, word: str) -> None:
-        self._running.remove(run)
-        self._leases.finished(run.job.token, run.job.id, word)
+    def _settled(self, done: list[tuple[Run, str]]) -> None:
+        self._running.remove(run for run, _ in done)
+        ids = defaultdict(list)
+        for run, word in done:
+            ids[run.job.token, word].append(run.job.id)
+        for (token, word), some in ids.items():
+            self._leases.finished(token, some, word)
         # Its thread has woken the loop; a stop and a drain go by what is stored.
         if self._stop.asked or not self._running:
             self._wake()

@@ -84,10 +84,10 @@ class InProcess:
     def ended(self, job: Claimed) -> None:
         """See leases.Leases."""
 
-    def finished(self, token: UUID, job_id: int, word: str) -> None:
+    def finished(self, token: UUID, ids: list[int], word: str) -> None:
         """See leases.Leases."""
-        self._leases.finished(token, [job_id])
-        self._progress.add(word)
+        self._leases.finished(token, ids)
+        self._progress.add(word, len(ids))
 
     def suspects(self) -> None:
         """See leases.Leases."""

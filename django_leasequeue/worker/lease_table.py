@@ -100,7 +100,9 @@ class LeaseTable(Generic[Owner]):
                 return
             for job_id in ids:
                 holding.terms.pop(job_id, None)
-            self._tidy(holding)
+            # When to renew the others is left as it is: at the latest as soon as they need.
+            if not holding.terms:
+                del self._holdings[token]
 
     def leave(self, owner: Owner) -> list[Holding[Owner]]:
         """Take out and return everything of an owner."""

@@ -32,8 +32,8 @@ class Leases(Protocol):
     def ended(self, job: Claimed) -> None:
         """Tell that this call is over, before anything is done with what it yielded."""
 
-    def finished(self, token: UUID, job_id: int, word: str) -> None:
-        """Tell that a job is held no more, and what became of the run: see `log`."""
+    def finished(self, token: UUID, ids: list[int], word: str) -> None:
+        """Tell that jobs are held no more, and what became of their runs: see `log`."""
 
     def idle(self) -> None:
         """Tell that nothing runs here and that the last claim found nothing due."""

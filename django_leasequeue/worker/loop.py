@@ -1,8 +1,8 @@
 """The worker's loop in one process.
 
-It claims as many jobs as would start at once, until it is asked to stop or has started as
-many as it may. Then it claims nothing more, and waits for what runs: until all has ended,
-until the shutdown timeout, or until it is told to go at once.
+It claims as many jobs as would start at once or very soon, until it is asked to stop or has
+started as many as it may. Then it claims nothing more, and waits for what runs: until all
+has ended, until the shutdown timeout, or until it is told to go at once.
 """
 
 from django_leasequeue import clock
@@ -20,8 +20,8 @@ from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
 from django_leasequeue.worker.wakeup import Pace, Wakeup
 
-# Seconds between looks at leases that end, while nothing wakes the loop.
-_LOOK_EVERY = 1.0
+# Seconds between looks at leases that end and at jobs that do not start.
+_LOOK_EVERY = 0.5
 # Seconds to store the last outcomes, at a graceful stop and at one at once. What is not
 # stored by then is run again.
 _FLUSH = 5.0
@@ -46,6 +46,8 @@ class Loop:
         self._leases, self._running = leases, running
         self._stop, self._wakeup, self._pace = stop, wakeup, Pace()
         self._left = options.max_jobs
+        # When to look at what runs and waits, by `clock.now()`.
+        self._look_at = 0.0
         self._company = Company(options.suspects)
         self._claimer = Claimer(options, worker, leases, wakeup)
         self._executor = Executor(options, leases, running, stop, wakeup.wake)
@@ -78,8 +80,8 @@ class Loop:
         return left
 
     def _turn(self) -> None:
-        self._running.lose_overdue()
-        limit = self._executor.free
+        self._look()
+        limit = self._executor.room()
         if self._left is not None:
             limit = min(limit, self._left)
         alone = self._company.choose(len(self._running))
@@ -94,9 +96,8 @@ class Loop:
         self._company.saw(alone, claim)
         if self._company.leaves(claim):
             self._leases.suspects()
-        for job in claim.jobs:
-            self._executor.start(job)
         if claim.jobs:
+            self._executor.start(claim.jobs)
             self._pace.found()
             if self._left is not None:
                 self._left = max(self._left - len(claim.jobs), 0)
@@ -105,7 +106,14 @@ class Loop:
             return
         if not busy and (claim.due_in is None or claim.due_in > 0):
             self._leases.idle()
-        self._wakeup.sleep(self._pace.pause(claim.due_in, conf.poll_interval))
+        pause = self._pace.pause(claim.due_in, conf.poll_interval)
+        self._wakeup.sleep(min(pause, _LOOK_EVERY) if self._running else pause)
+
+    def _look(self) -> None:
+        if clock.now() >= self._look_at:
+            self._look_at = clock.now() + _LOOK_EVERY
+            self._running.lose_overdue()
+            self._executor.give_back_late()
 
     def _tell_end(self) -> None:
         logger.info(
@@ -118,7 +126,7 @@ class Loop:
     def _wait(self) -> None:
         """Wait for the jobs that run, as long as the stop allows."""
         while len(self._running) and self._stop.level is not Level.AT_ONCE:
-            self._running.lose_overdue()
+            self._look()
             pause = _LOOK_EVERY
             if self._stop.asked:
                 ends = self._stop.since + self._options.shutdown_timeout

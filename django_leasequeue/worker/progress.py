@@ -19,7 +19,7 @@ class Display(Protocol):
     """Shows how far a drain has come."""
 
     def show(self, counts: Counter[str]) -> None:
-        """One more job has ended."""
+        """More jobs have ended."""
 
     def close(self, counts: Counter[str], left: str) -> None:
         """The drain is over. `left`: a sentence about the jobs that still wait, or ""."""
@@ -45,10 +45,10 @@ class ProgressBar:
     def show(self, counts: Counter[str]) -> None:
         """See Display."""
         # Retries, and jobs that jobs dispatched, come on top.
-        self._done += 1
+        more, self._done = counts.total() - self._done, counts.total()
         self._bar.total = max(self._total, self._done)
         self._bar.set_postfix_str(_listed(counts), refresh=False)
-        self._bar.update()
+        self._bar.update(more)
 
     def close(self, counts: Counter[str], left: str) -> None:
         """See Display."""
@@ -89,11 +89,11 @@ class Progress:
         self._lock = threading.Lock()
         self._display = display or NoDisplay()
 
-    def add(self, word: str) -> None:
-        """Count one."""
+    def add(self, word: str, number: int = 1) -> None:
+        """Count so many."""
         # The terminal may be gone; the worker goes on.
         with self._lock, contextlib.suppress(OSError):
-            self.counts[word] += 1
+            self.counts[word] += number
             self._display.show(self.counts)
 
     def close(self, left: str = "") -> None:

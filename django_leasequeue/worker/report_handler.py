@@ -44,11 +44,11 @@ class ReportHandler:
             for message in messages:
                 self._take(slot, child, message)
 
-    def count(self, slot: ChildSlot, word: str) -> None:
-        """Count a job of this slot that has ended; see `log` for the words."""
-        self._progress.add(word)
+    def count(self, slot: ChildSlot, word: str, number: int = 1) -> None:
+        """Count jobs of this slot that have ended; see `log` for the words."""
+        self._progress.add(word, number)
         if slot.share is not None and word != RELEASED:
-            slot.share = max(slot.share - 1, 0)
+            slot.share = max(slot.share - number, 0)
 
     def _take(self, slot: ChildSlot, child: ChildProcess, message: Message) -> None:
         match message:
@@ -66,10 +66,11 @@ class ReportHandler:
                 child.timed[run.token, run.job_id] = run
             case {"do": "ended", "token": token, "id": job_id}:
                 child.timed.pop((UUID(token), job_id), None)
-            case {"do": "finished", "token": token, "id": job_id, "word": word}:
-                child.timed.pop((UUID(token), job_id), None)
-                self._leases.finished(UUID(token), [job_id])
-                self.count(slot, word)
+            case {"do": "finished", "token": token, "ids": ids, "word": word}:
+                for job_id in ids:
+                    child.timed.pop((UUID(token), job_id), None)
+                self._leases.finished(UUID(token), ids)
+                self.count(slot, word, len(ids))
             case {"do": "idle"}:
                 child.is_idle = True
             case {"do": "tasks", "names": names}:

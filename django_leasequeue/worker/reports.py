@@ -57,11 +57,12 @@ class Reports:
         """Tell that this call is over."""
         self._sender.send({"do": "ended", "token": job.token.hex, "id": job.id})
 
-    def finished(self, token: UUID, job_id: int, word: str) -> None:
-        """Tell that a job is held no more."""
-        self._sender.send(
-            {"do": "finished", "token": token.hex, "id": job_id, "word": word}
-        )
+    def finished(self, token: UUID, ids: list[int], word: str) -> None:
+        """Tell that jobs are held no more."""
+        for some in in_chunks(ids):
+            self._sender.send(
+                {"do": "finished", "token": token.hex, "ids": some, "word": word}
+            )
 
     def idle(self) -> None:
         """Tell that this child has nothing to do, which only matters to a drain."""

@@ -19,7 +19,9 @@ class Run:
     job: Claimed
     task: TaskOptions | None
     context: JobContext
-    started_at: float = field(default_factory=clock.now)
+    # When this process got it, and when its turn came: None while it waits for a place.
+    came_at: float = field(default_factory=clock.now)
+    started_at: float | None = None
     # Whether its outcome is decided: by its end, or because the job was given back.
     closed: bool = False
     ended_at: float = 0.0
@@ -37,15 +39,38 @@ class Running:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def add(self, run: Run) -> None:
-        """Enter a run."""
+    def add(self, runs: Iterable[Run]) -> None:
+        """Enter runs."""
         with self._lock:
-            self._runs[run.job.token, run.job.id] = run
+            for run in runs:
+                self._runs[run.job.token, run.job.id] = run
 
-    def remove(self, run: Run) -> None:
-        """Take out a run whose outcome is stored or refused."""
+    def remove(self, runs: Iterable[Run]) -> None:
+        """Take out runs whose outcomes are stored or refused."""
         with self._lock:
-            self._runs.pop((run.job.token, run.job.id), None)
+            for run in runs:
+                self._runs.pop((run.job.token, run.job.id), None)
+
+    def begin(self, run: Run) -> bool:
+        """Note that a run's turn has come; return False if its job was given back."""
+        with self._lock:
+            run.started_at = clock.now()
+            return not run.closed
+
+    def close_late(self, seconds: float) -> list[Run]:
+        """Decide that runs which have waited for so long are not to be; return them."""
+        late_since = clock.now() - seconds
+        with self._lock:
+            late = [
+                run
+                for run in self._runs.values()
+                if run.started_at is None
+                and run.came_at <= late_since
+                and not run.closed
+            ]
+            for run in late:
+                run.closed, run.ended_at = True, clock.now()
+        return late
 
     def close(self, run: Run) -> bool:
         """Decide a run's outcome; return False if another thread was first."""

@@ -23,9 +23,11 @@ _LARGEST_GROUP = 500
 
 
 class Settler:
-    """Stores outcomes. `settled(run, word)` is called for each that has left; see `log`."""
+    """Stores outcomes. `settled` gets the runs that have left, with their words; see `log`."""
 
-    def __init__(self, database: str, settled: Callable[[Run, str], None]) -> None:
+    def __init__(
+        self, database: str, settled: Callable[[list[tuple[Run, str]]], None]
+    ) -> None:
         self._inbox: SimpleQueue[Entry | None] = SimpleQueue()
         self._waiting: list[Entry] = []
         self._deadline = float("inf")

@@ -1,6 +1,6 @@
 """Writing a group of outcomes, and what to do with those that were not written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from django.db import DataError, Error, IntegrityError, connections
@@ -41,15 +41,15 @@ class Entry:
 class Writer:
     """Writes outcomes for one thread.
 
-    `later` gets the entries to be tried again, with `not_before` set; `settled(run, word)`
-    is called for each that is done with.
+    `later` gets the entries to be tried again, with `not_before` set; `settled` the runs
+    that are done with, each with the word that it is counted under.
     """
 
     def __init__(
         self,
         database: str,
         later: Callable[[list[Entry]], None],
-        settled: Callable[[Run, str], None],
+        settled: Callable[[list[tuple[Run, str]]], None],
     ) -> None:
         self._bounded = Bounded(database)
         self._database, self._later, self._settled = database, later, settled
@@ -65,16 +65,20 @@ class Writer:
             self._failed(entries, error)
             return
         self._outage.worked()
-        for entry, result in zip(entries, results, strict=True):
-            self._judge(entry, result)
+        self._judge(zip(entries, results, strict=True))
 
-    def _judge(self, entry: Entry, result: Settled) -> None:
-        if result.verdict is Verdict.BUSY:
-            pause = _FIRST_BUSY_PAUSE * 2 ** min(entry.found_busy, 10)
-            entry.found_busy += 1
-            self._postpone([entry], min(pause, _LONGEST_BUSY_PAUSE))
-        else:
-            self._settled(entry.run, events.run_ended(entry.run, entry.outcome, result))
+    def _judge(self, results: Iterable[tuple[Entry, Settled]]) -> None:
+        done = []
+        for entry, result in results:
+            if result.verdict is Verdict.BUSY:
+                pause = _FIRST_BUSY_PAUSE * 2 ** min(entry.found_busy, 10)
+                entry.found_busy += 1
+                self._postpone([entry], min(pause, _LONGEST_BUSY_PAUSE))
+            else:
+                word = events.run_ended(entry.run, entry.outcome, result)
+                done.append((entry.run, word))
+        if done:
+            self._settled(done)
 
     def _failed(self, entries: list[Entry], error: Exception) -> None:
         if self._passes(entries, error):
@@ -133,7 +137,7 @@ class Writer:
                 if result.verdict is Verdict.WRITTEN:
                     log_refused(entry.run.job, entry.outcome, error)
                     entry.outcome = plainer
-                self._judge(entry, result)
+                self._judge([(entry, result)])
                 return
         self._postpone([entry], self._outage.failed(error))
 

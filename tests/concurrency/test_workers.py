@@ -11,15 +11,13 @@ from django_leasequeue.models import Job
 from django_leasequeue.selection import Selection
 from django_leasequeue.states import Status
 from django_leasequeue.worker.heartbeat import worker_name
-from tests import worker_tasks
+from tests import tasks, worker_tasks
 from tests.helpers import eventually, run_together
 from tests.workers import SETTINGS, gate, statuses, with_worker_tasks
 
 # How many jobs eight processes share where rows can be locked: the whole number takes
 # about half a minute on two cores.
 JOBS = int(os.environ.get("LEASEQUEUE_TEST_JOBS", "10000"))
-# The least part of them that each process must have run.
-LEAST = 0.02
 
 
 @pytest.fixture(autouse=True)
@@ -69,11 +67,9 @@ def run_all(worker_process, tmp_path, jobs, processes, threads):
 def assert_each_ran_once(runs, jobs, processes):
     assert sorted(int(word) for _, word in runs) == list(range(jobs))
     assert statuses() == {Status.SUCCEEDED: jobs}
-    rows = Job.objects.values_list("attempts", "claims", "recoveries")
-    assert set(rows) == {(1, 1, 0)}
-    shares = Counter(pid for pid, _ in runs)
-    assert len(shares) == processes
-    assert min(shares.values()) >= LEAST * jobs, shares
+    # Some were claimed ahead and given back, if that process was kept from going on.
+    assert set(Job.objects.values_list("attempts", "recoveries")) == {(1, 0)}
+    assert len({pid for pid, _ in runs}) == processes
 
 
 def test_two_processes_of_four_threads_run_400_jobs_once_each(worker_process, tmp_path):
@@ -107,3 +103,45 @@ def test_008_claims_at_one_time_never_share_a_job():
     ids = [job_id for mine in taken for job_id in mine]
     assert len(ids) == len(set(ids)) == 400
     assert statuses() == {Status.RUNNING: 400}
+
+
+def claims_by_pid(announcement, number):
+    """Wait for so many runs to say that they have started; return their processes."""
+    return {announcement.wait().split()[0] for _ in range(number)}
+
+
+def test_nothing_is_claimed_ahead_of_slow_jobs(worker_process, announcement):
+    """A second worker that is idle gets the next slow job, and nobody had it before."""
+    first = worker_process("--threads=1", settings=SETTINGS)
+    for number in range(3):
+        worker_tasks.take_a_while.dispatch(number)
+    eventually(lambda: statuses() == {Status.SUCCEEDED: 3})
+    second = worker_process("--threads=1", settings=SETTINGS)
+    second.wait_for("is ready as worker")
+    specs = [tasks.announce_then_wait.spec(announcement.path) for _ in range(2)]
+    slow = [dispatch.job.pk for dispatch in Job.objects.dispatch_many(specs)]
+    assert len(claims_by_pid(announcement, 2)) == 2
+    assert not Job.objects.filter(pk__in=slow).exclude(claims=1).exists()
+    announcement.release(2)
+    eventually(lambda: statuses() == {Status.SUCCEEDED: 5})
+    assert first.is_running
+
+
+def test_what_was_claimed_ahead_of_a_slow_job_is_soon_for_others(
+    worker_process, announcement
+):
+    """A worker that took jobs for quick ones gives back what does not start soon."""
+    worker_process("--threads=1", settings=SETTINGS)
+    quick = Job.objects.dispatch_many([tasks.add.spec(1, n) for n in range(50)])
+    eventually(lambda: statuses() == {Status.SUCCEEDED: len(quick)})
+    specs = [tasks.announce_then_wait.spec(announcement.path) for _ in range(5)]
+    slow = [dispatch.job.pk for dispatch in Job.objects.dispatch_many(specs)]
+    announcement.wait()
+    eventually(lambda: statuses()[Status.PENDING] == 4)
+    other = worker_process("--threads=4", settings=SETTINGS)
+    assert len(claims_by_pid(announcement, 4)) == 1
+    announcement.release(5)
+    eventually(lambda: statuses() == {Status.SUCCEEDED: 55})
+    rows = Job.objects.filter(pk__in=slow)
+    assert not rows.exclude(attempts=1, recoveries=0).exists()
+    assert other.is_running

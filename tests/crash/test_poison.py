@@ -53,6 +53,43 @@ def test_062_only_the_job_that_kills_its_process_fails(worker, announcement):
     assert process.wait() == 0
 
 
+def test_062_hundreds_that_were_claimed_ahead_of_it_never_notice(worker, announcement):
+    """Quick jobs wait behind a poison job in its process, beside three long ones."""
+    innocent = [
+        tasks.announce_then_wait.dispatch(announcement.path, number).job
+        for number in range(3)
+    ]
+    process = worker("--processes=1", "--threads=4", "--verbosity=0")
+    for _ in innocent:
+        announcement.wait()
+    # By these it learns that jobs are quick.
+    first = [tasks.add.spec(0, number) for number in range(50)]
+    done = [dispatch.job.pk for dispatch in Job.objects.dispatch_many(first)]
+    eventually(
+        lambda: Job.objects.filter(pk__in=done, status=Status.SUCCEEDED).count() == 50
+    )
+    specs = [tasks.add.spec(1, number) for number in range(1000)]
+    poison, *others = Job.objects.dispatch_many(
+        [worker_tasks.kill_own_process.spec(), *specs]
+    )
+    for _ in innocent:
+        announcement.wait()
+        announcement.release()
+    eventually(lambda: row(poison.job)["status"] == Status.FAILED)
+    behind = Job.objects.filter(pk__in=[other.job.pk for other in others])
+    eventually(lambda: behind.filter(status=Status.SUCCEEDED).count() == 1000)
+    assert behind.filter(claims=2).count() > 100
+    assert not behind.exclude(recoveries=0, attempts=1, claims__lte=2).exists()
+    eventually(lambda: not Job.objects.running().exists())
+    for job in innocent:
+        values = row(job)
+        assert (values["status"], values["lost_alone"]) == (Status.SUCCEEDED, 0)
+        assert (values["claims"], values["attempts"]) == (2, 1)
+    assert statuses() == {Status.SUCCEEDED: 1053, Status.FAILED: 1}
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+
+
 def test_four_lost_nodes_do_not_fail_a_healthy_long_job(worker, announcement):
     jobs = [
         tasks.announce_then_wait.dispatch(announcement.path, word).job for word in "ab"

@@ -1,5 +1,6 @@
 """worker.atomic: a task's writes and its job's success commit together, or neither."""
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -291,7 +292,7 @@ def test_endless_deadlocks_are_a_failed_attempt_in_the_end():
     for _ in range(11):
         with failing(database_error("deadlock"), match="UPDATE", times=99):
             outcomes.append(run(write, job=job).outcome)
-        job.errors = errors_with(job.errors, outcomes[-1].error, 10)
+        job.errors_text = json.dumps(errors_with(job.errors, outcomes[-1].error, 10))
     assert [type(o) for o in outcomes] == [RetryLater] * 10 + [Failed]
     assert outcomes[-1].counted is True
 

@@ -12,6 +12,7 @@ from django_leasequeue.signals import job_started
 from django_leasequeue.states import Status
 from django_leasequeue.transitions.settle import Settled, Verdict
 from django_leasequeue.worker import atomic, runner
+from django_leasequeue.worker import executor as executing
 from django_leasequeue.worker.executor import Executor
 from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
@@ -19,7 +20,7 @@ from tests import tasks, worker_tasks
 from tests.factories import JobFactory
 from tests.helpers import eventually
 from tests.road import claim, row, toy
-from tests.workers import options, with_worker_tasks
+from tests.workers import end_leases, options, with_worker_tasks
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,18 +32,18 @@ def known():
 
 
 class Working:
-    """An executor of one thread and one coroutine, and what became of its jobs."""
+    """An executor of one thread, and what became of its jobs."""
 
-    def __init__(self):
+    def __init__(self, **given):
         self.words, self.running, self.wakes = {}, Running(), []
         self.stop = Stop(lambda: None)
-        given = options(threads=1, async_tasks=1)
+        given = options(**{"threads": 1, "async_tasks": 1, **given})
         self.executor = Executor(
             given, self, self.running, self.stop, lambda: self.wakes.append(1)
         )
 
-    def finished(self, token, job_id, word):
-        self.words[job_id] = word
+    def finished(self, token, ids, word):
+        self.words |= dict.fromkeys(ids, word)
 
     def started(self, job):
         pass
@@ -58,8 +59,7 @@ class Working:
 
     def start_all(self):
         jobs = claim()
-        for job in jobs:
-            self.executor.start(job)
+        self.executor.start(jobs)
         return jobs
 
 
@@ -81,19 +81,22 @@ def test_both_kinds_of_tasks_are_run_and_free_their_places(working):
     assert len(working.running) == 0
 
 
-def test_a_job_wakes_the_loop_once_unless_it_is_the_last(working, announcement):
+def test_an_end_wakes_the_loop_once_if_it_makes_room(announcement):
+    working = Working(async_tasks=2)
     worker_tasks.say_then_wait.dispatch(announcement.path)
     working.start_all()
     announcement.wait()
     for number in range(1, 4):
+        assert working.executor.room() >= 1
         job = tasks.add.dispatch(1, number).job
         working.start_all()
         assert working.word(job) == "succeeded"
-        eventually(lambda: working.executor.free == 0)
         eventually(lambda number=number: len(working.wakes) == number)
     assert working.executor.abandon(give_back=True) == 1
+    # The last one wakes it for those who wait for nothing to be left.
     eventually(lambda: len(working.wakes) == 4)
     assert len(working.running) == 0
+    working.executor.close(60, 1)
 
 
 def test_after_a_stop_was_asked_for_no_job_starts(working, announcement):
@@ -116,6 +119,112 @@ def test_a_job_that_still_waits_for_a_thread_is_given_back_at_a_stop(
     announcement.release()
     assert working.word(first) == "succeeded"
     assert working.word(second) == "given back"
+
+
+def test_quick_jobs_are_claimed_ahead_and_slow_ones_are_not(
+    working, announcement, monkeypatch
+):
+    assert working.executor.room() == working.executor.free == 1
+    for _ in range(10):
+        job = tasks.add.dispatch(1, 1).job
+        working.start_all()
+        assert working.word(job) == "succeeded"
+    assert working.executor.room() > 100
+    # As long as the only thread has a job that takes its time, nobody would start soon.
+    monkeypatch.setattr(executing, "HORIZON", 0)
+    job = tasks.announce_then_wait.dispatch(announcement.path).job
+    working.start_all()
+    announcement.wait()
+    assert working.executor.room() == 0
+    announcement.release()
+    assert working.word(job) == "succeeded"
+    assert working.executor.room() > 100
+
+
+@pytest.mark.parametrize("given", [{"max_jobs": 9}, {"suspects": "only"}])
+def test_what_is_counted_or_runs_alone_is_not_claimed_ahead(given):
+    working = Working(**given)
+    for _ in range(10):
+        job = tasks.add.dispatch(1, 1).job
+        working.start_all()
+        assert working.word(job) == "succeeded"
+    eventually(lambda: working.executor.free == 1)
+    assert working.executor.room() == 1
+    working.executor.close(60, 0)
+
+
+@pytest.fixture
+def waiting(working, announcement):
+    """A job that waits for the only thread, and a function that lets its turn come."""
+    first = tasks.announce_then_wait.dispatch(announcement.path).job
+    tasks.add.dispatch(1, 1)
+    _, job = working.start_all()
+    announcement.wait()
+
+    def go_on():
+        announcement.release()
+        assert working.word(first) == "succeeded"
+        eventually(lambda: working.executor.free == 1)
+
+    return job, go_on
+
+
+def test_a_job_that_does_not_start_soon_is_given_back(
+    working, waiting, started, monkeypatch
+):
+    job, go_on = waiting
+    working.executor.give_back_late()
+    assert row(job)["status"] == Status.RUNNING
+    monkeypatch.setattr(executing, "PATIENCE", -executing.HORIZON)
+    working.executor.give_back_late()
+    assert working.word(job) == "given back"
+    after = row(job)
+    assert (after["status"], after["attempts"]) == (Status.PENDING, 0)
+    assert after["recoveries"] == 0
+    go_on()
+    assert job.id not in started
+
+
+def test_a_job_that_was_cancelled_while_it_waited_is_not_called(
+    working, waiting, started
+):
+    job, go_on = waiting
+    Job.objects.filter(pk=job.id).cancel()
+    working.running.cancel(job.token, [job.id])
+    go_on()
+    assert working.word(job) == "cancelled"
+    assert row(job)["status"] == Status.CANCELLED
+    assert job.id not in started
+
+
+def test_a_job_whose_lease_ended_while_it_waited_is_not_called(
+    working, waiting, started
+):
+    job, go_on = waiting
+    end_leases(Job.objects.filter(pk=job.id))
+    job.renewed_at -= job.lease
+    go_on()
+    assert working.word(job) == "lost"
+    assert row(job)["status"] == Status.RUNNING
+    assert job.id not in started
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_no_more_coroutines_run_at_once_than_there_are_places(limit, announcement):
+    working = Working(async_tasks=limit)
+    for number in range(limit + 2):
+        worker_tasks.say_then_wait.dispatch(announcement.path, f"{number}")
+    jobs = working.start_all()
+    for _ in range(limit):
+        announcement.wait()
+    assert working.executor.free == -2
+    begun = [run for run in working.running.unfinished() if run.started_at]
+    assert len(begun) == limit
+    working.stop.request(Level.GRACEFUL, "the test is done")
+    assert working.executor.abandon(give_back=True) == limit + 2
+    for job in jobs:
+        assert working.word(job) == "given back"
+    working.executor.close(60, limit)
 
 
 @pytest.fixture

@@ -48,8 +48,8 @@ class Settling:
         self.words = {}
         self.settler = Settler("default", self.settled)
 
-    def settled(self, run, word):
-        self.words[run.job.id] = word
+    def settled(self, done):
+        self.words |= {run.job.id: word for run, word in done}
 
     def put(self, run, outcome):
         self.settler.put(run, outcome)

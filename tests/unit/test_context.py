@@ -55,7 +55,7 @@ def test_a_lease_that_must_be_over_is_lost_though_nobody_could_tell(caplog):
     """As after a suspend, when the task's thread is the first to run."""
     job = claimed(lease=300, buffer=30)
     context, running = context_of(job), Running()
-    running.add(Run(job, None, context))
+    running.add([Run(job, None, context)])
     job.renewed_at = clock.now() - 269
     assert context.lease_lost is False
     job.renewed_at = clock.now() - 271

@@ -606,5 +606,5 @@ def test_a_run_that_has_ended_is_no_reason_to_kill(last):
     if last == "ended":
         pipe.reports.ended(jobs[0])
     else:
-        pipe.reports.finished(jobs[0].token, jobs[0].id, "succeeded")
+        pipe.reports.finished(jobs[0].token, [jobs[0].id], "succeeded")
     assert [run.job_id for run in pipe.heard()] == [42]
