@@ -47,6 +47,8 @@ PER_DJANGO = [
 # The tests that start processes and mostly wait run beside the others.
 RACES = ["tests/concurrency", "tests/crash"]
 MYSQL_FAMILY = {"mariadb", "mysql"}
+# On a server of its own, which it kills.
+CHAOS = ["-m", "benchmarks.chaos", "--seconds", "60"]
 
 
 class Session:
@@ -97,12 +99,20 @@ class Session:
                 programs.append(machine.server_program(kind, install=install))
             except ServerMissing as missing:
                 self.miss(kind, str(missing))
+        if "postgres" in self.options.db:
+            try:
+                machine.pooler(install=not self.options.no_install)
+            except ServerMissing as missing:
+                self.say_missing(f"PostgreSQL behind a pooler: {missing}")
         return programs
 
     def miss(self, database, why):
         """Leave a database out, which is a failure if all are required."""
         self.options.db.remove(database)
-        sentence = f"{NAMES[database]}: {why}"
+        self.say_missing(f"{NAMES[database]}: {why}")
+
+    def say_missing(self, sentence):
+        """Note what is left out, which is a failure if everything is required."""
         (self.failures if self.options.require_all else self.left_out).append(sentence)
 
     def make_environments(self):
@@ -145,6 +155,11 @@ class Session:
         for series in sorted(self.program_of, key=numbers, reverse=True):
             for database in self.options.db:
                 is_newest = series == newest
+                if self.options.checks and is_newest:
+                    chaos = [self.newest, *CHAOS, "--db", database]
+                    self.runs.append(
+                        runs.Run(f"chaos {database}", chaos, is_pytest=False)
+                    )
                 variables = {
                     **environment,
                     "LEASEQUEUE_TEST_DB": database,
