@@ -6,7 +6,6 @@ until the shutdown timeout, or until it is told to go at once.
 """
 
 from django_leasequeue import clock
-from django_leasequeue.conf import conf
 from django_leasequeue.worker import bounded
 from django_leasequeue.worker.claimer import Claimer
 from django_leasequeue.worker.company import Company
@@ -16,9 +15,10 @@ from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pruner import Pruner
+from django_leasequeue.worker.rest import Rest
 from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
-from django_leasequeue.worker.wakeup import Pace, Wakeup
+from django_leasequeue.worker.wakeup import Wakeup
 
 # Seconds between looks at leases that end, while nothing wakes the loop.
 _LOOK_EVERY = 1.0
@@ -44,7 +44,8 @@ class Loop:
     ) -> None:
         self._options, self._worker = options, worker
         self._leases, self._running = leases, running
-        self._stop, self._wakeup, self._pace = stop, wakeup, Pace()
+        self._stop, self._wakeup = stop, wakeup
+        self._rest = Rest(options, wakeup)
         self._left = options.max_jobs
         self._company = Company(options.suspects)
         self._claimer = Claimer(options, worker, leases, wakeup)
@@ -66,6 +67,7 @@ class Loop:
             self._executor.close(_FLUSH_AT_ONCE if at_once else _FLUSH, left)
         finally:
             self._pruner.close(_PRUNING)
+            self._rest.close()
             bounded.let_go(self._options.database)
             close_idle()
         if left:
@@ -97,7 +99,7 @@ class Loop:
         for job in claim.jobs:
             self._executor.start(job)
         if claim.jobs:
-            self._pace.found()
+            self._rest.found()
             if self._left is not None:
                 self._left = max(self._left - len(claim.jobs), 0)
             return
@@ -105,7 +107,7 @@ class Loop:
             return
         if not busy and (claim.due_in is None or claim.due_in > 0):
             self._leases.idle()
-        self._wakeup.sleep(self._pace.pause(claim.due_in, conf.poll_interval))
+        self._rest.sleep(claim.due_in)
 
     def _tell_end(self) -> None:
         logger.info(
