@@ -1,4 +1,4 @@
-"""Operations for migrations of a job table that already holds rows."""
+"""Operations for migrations of the job table."""
 
 from array import array
 
@@ -74,3 +74,65 @@ class LatestKeepsDedupId(Operation):
     @property
     def migration_name_fragment(self):
         return "latest_keeps_dedup_id"
+
+
+class NotifyWorkers(Operation):
+    """Have PostgreSQL tell workers of new jobs, by triggers; elsewhere there is nothing to do.
+
+    A later migration that alters the type of `status`, `run_at` or `blocked`, or drops one,
+    has to go back before and to come again after it, since the triggers name these columns:
+
+        operations = [ForgetWorkers(), migrations.AlterField(...), NotifyWorkers()]
+
+    It may be run twice. `model`: the job model, as "app_label.name".
+    """
+
+    reduces_to_sql = True
+    reversible = True
+
+    def __init__(self, model: str = "leasequeue.job"):
+        self.model = model
+
+    def state_forwards(self, app_label, state):
+        """Nothing: Django knows no triggers."""
+
+    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+        """Make the triggers and their function."""
+        self._run(schema_editor, from_state, db.notify_statements)
+
+    def database_backwards(self, app_label, schema_editor, from_state, to_state):
+        """Remove them."""
+        self._run(schema_editor, from_state, db.no_notify_statements)
+
+    def describe(self):
+        return f"Have PostgreSQL tell workers of new rows of {self.model}"
+
+    @property
+    def migration_name_fragment(self):
+        return "notify_workers"
+
+    def _run(self, schema_editor, state, statements):
+        model = state.apps.get_model(self.model)
+        connection = schema_editor.connection
+        if self.allow_migrate_model(connection.alias, model):
+            for statement in statements(connection, model._meta.db_table):
+                schema_editor.execute(statement)
+
+
+class ForgetWorkers(NotifyWorkers):
+    """The opposite of NotifyWorkers."""
+
+    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+        """Remove the triggers and their function."""
+        self._run(schema_editor, from_state, db.no_notify_statements)
+
+    def database_backwards(self, app_label, schema_editor, from_state, to_state):
+        """Make them again."""
+        self._run(schema_editor, from_state, db.notify_statements)
+
+    def describe(self):
+        return f"Have PostgreSQL tell nobody of new rows of {self.model}"
+
+    @property
+    def migration_name_fragment(self):
+        return "forget_workers"

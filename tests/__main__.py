@@ -18,35 +18,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from example_project import bootstrap
 from example_project.bootstrap import CannotInstall
-from tests import machine, runs, servers
+from tests import machine, matrix, runs, servers
+from tests.matrix import DATABASES, PAIRS
 from tests.server_programs import NAMES, ServerMissing
 
-# Python series and the newest Django that is tested with it. The last has every test on
-# every database, with coverage; the others have every test on SQLite, and on the servers
-# those that meet what differs between Djangos: the schema, and what the verbs send.
-PAIRS = {"3.11": "5.2", "3.12": "6.0", "3.13": "6.1"}
-DATABASES = ["sqlite", "postgres", "mariadb", "mysql"]
-PER_DJANGO = [
-    f"tests/database/test_{name}.py"
-    for name in (
-        "cancel",
-        "claim",
-        "dispatch",
-        "dispatch_ids",
-        "dispatch_many",
-        "fields",
-        "migrations",
-        "models",
-        "release",
-        "renew",
-        "runjobs",
-        "runner",
-        "settle",
-    )
-]
-# The tests that start processes and mostly wait run beside the others.
-RACES = ["tests/concurrency", "tests/crash"]
 MYSQL_FAMILY = {"mariadb", "mysql"}
+# On a server of its own, which it kills.
+CHAOS = ["-m", "benchmarks.chaos", "--seconds", "60"]
 
 
 class Session:
@@ -97,12 +75,20 @@ class Session:
                 programs.append(machine.server_program(kind, install=install))
             except ServerMissing as missing:
                 self.miss(kind, str(missing))
+        if "postgres" in self.options.db:
+            try:
+                machine.pooler(install=not self.options.no_install)
+            except ServerMissing as missing:
+                self.say_missing(f"PostgreSQL behind a pooler: {missing}")
         return programs
 
     def miss(self, database, why):
         """Leave a database out, which is a failure if all are required."""
         self.options.db.remove(database)
-        sentence = f"{NAMES[database]}: {why}"
+        self.say_missing(f"{NAMES[database]}: {why}")
+
+    def say_missing(self, sentence):
+        """Note what is left out, which is a failure if everything is required."""
         (self.failures if self.options.require_all else self.left_out).append(sentence)
 
     def make_environments(self):
@@ -120,6 +106,7 @@ class Session:
         def make(series):
             return bootstrap.virtual_environment(
                 f"tests-{series}",
+                "--no-compile",  # most of it is never imported
                 "--editable",
                 package,
                 f"Django~={django_for(series)}.0",
@@ -142,38 +129,35 @@ class Session:
                     "types": ["mypy"],
                 }.items()
             ]
+        planned = []
         for series in sorted(self.program_of, key=numbers, reverse=True):
             for database in self.options.db:
-                is_newest = series == newest
-                variables = {
-                    **environment,
-                    "LEASEQUEUE_TEST_DB": database,
-                    # The whole number once for each database.
-                    "LEASEQUEUE_TEST_JOBS": "10000" if is_newest else "1000",
-                    "COVERAGE_FILE": str(runs.RESULTS / f".coverage.{series}"),
-                }
-                for part, tests in self.parts(database, is_newest).items():
-                    name = f"{series} {django_for(series)} {database} {part}"
-                    command = [*self.pytest(series, name, is_newest), *tests]
-                    self.runs.append(runs.Run(name, command, variables))
+                parts = matrix.parts(database, series == newest)
+                if self.options.chosen:
+                    parts = {"chosen": []}
+                for part, tests in parts.items():
+                    run = self.planned(series, series == newest, database, part, tests)
+                    run.environment.update(environment)
+                    planned.append((series != newest, matrix.PARTS.index(part), run))
+        self.runs += [run for _, _, run in sorted(planned, key=lambda item: item[:2])]
 
-    def pytest(self, series, name, is_newest):
-        program = [self.program_of[series], "-X", "dev", "-m"]
-        if is_newest and not self.options.no_coverage:
-            program += ["coverage", "run", "-m"]
+    def planned(self, series, is_newest, database, part, tests):
+        """Return the run of a part of the tests."""
+        name = f"{series} {django_for(series)} {database} {part}"
+        variables = {
+            **matrix.FOR_SPEED,
+            "LEASEQUEUE_TEST_DB": database,
+            # The whole number once for each database.
+            "LEASEQUEUE_TEST_JOBS": "10000" if is_newest else "1000",
+            "COVERAGE_FILE": str(runs.RESULTS / f".coverage.{series}"),
+        }
+        measure = is_newest and matrix.is_measured(database, part)
+        words = [self.program_of[series], "-X", "dev", "-m"]
+        if measure and not self.options.no_coverage:
+            words += ["coverage", "run", "-m"]
         cache = runs.RESULTS / f"cache-{name.replace(' ', '-')}"
-        return [*program, "pytest", "-o", f"cache_dir={cache}", *self.options.pytest]
-
-    def parts(self, database, is_newest):
-        """Return the runs for a database: name -> the tests, as pytest's arguments."""
-        if self.options.chosen:
-            return {"chosen": []}
-        if not is_newest and database != "sqlite":
-            return {"schema,verbs": PER_DJANGO}
-        # unit/ has no database, so one run of it for each Python is enough.
-        ignored = RACES if database == "sqlite" else [*RACES, "tests/unit"]
-        rest = ["tests", *(f"--ignore={folder}" for folder in ignored)]
-        return {"races,kills": RACES, "others": rest}
+        words += ["pytest", "-o", f"cache_dir={cache}", *self.options.pytest, *tests]
+        return runs.Run(name, words, variables)
 
     def show(self, run):
         print(f"{run.name}: {run.result} in {run.seconds:.0f} s", flush=True)

@@ -48,6 +48,20 @@ def server_program(kind, *, install=True):
     return server_programs.find(kind)
 
 
+def pooler(*, install=True):
+    """Return PgBouncer, installed if need be. Raises ServerMissing."""
+    try:
+        return server_programs.pooler()
+    except ServerMissing as missing:
+        if not install:
+            raise
+        try:
+            bootstrap.apt_install(["pgbouncer"], "test behind a pooler")
+        except CannotInstall as error:
+            raise ServerMissing(f"{missing}; {error}") from None
+    return server_programs.pooler()
+
+
 def interpreter(series):
     """Return the Python of a series such as "3.13"; None if there is none here."""
     candidates = [sys.executable, shutil.which(f"python{series}"), *_pyenv(series)]

@@ -28,21 +28,32 @@ def used(server):
 
     Yields the environment in which a worker uses it, too.
     """
+    with elsewhere(HOST="127.0.0.1", PORT=str(server.port)) as own:
+        try:
+            user = _create(connections["default"])
+            call_command("migrate", "leasequeue", verbosity=0)
+            names = dict.fromkeys(connections, own["NAME"])
+            yield {
+                server.variable: server.url.replace("leasequeue@", f"{user}@"),
+                "LEASEQUEUE_TEST_NAMES": json.dumps(names),
+            }
+        finally:
+            _drop(connections["default"])
+
+
+@contextlib.contextmanager
+def elsewhere(**changes):
+    """Change this process's settings of its default database; yields them."""
     own = connections.settings["default"]
     usual = dict(own)
     _forget()
-    own.update(HOST="127.0.0.1", PORT=str(server.port))
+    # In place, so that connections of other threads lead there too.
+    own.update(changes)
     try:
-        user = _create(connections["default"])
-        call_command("migrate", "leasequeue", verbosity=0)
-        names = dict.fromkeys(connections, own["NAME"])
-        yield {
-            server.variable: server.url.replace("leasequeue@", f"{user}@"),
-            "LEASEQUEUE_TEST_NAMES": json.dumps(names),
-        }
+        yield own
     finally:
-        _drop(connections["default"])
         _forget()
+        own.clear()
         own.update(usual)
 
 

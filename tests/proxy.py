@@ -121,10 +121,13 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def proxied():
-    """Yield (proxy, environment): with the latter a process goes through the proxy."""
+def proxied(environment=os.environ):
+    """Yield (proxy, environment): with the latter a process goes through the proxy.
+
+    `environment`: in which the server is named that is behind it.
+    """
     variable = f"LEASEQUEUE_TEST_{settings.DATABASE.upper()}_URL"
-    url = urlsplit(os.environ[variable])
+    url = urlsplit(environment[variable])
     proxy = Proxy(url.hostname, url.port)
     place = url.netloc.replace(f"{url.hostname}:{url.port}", f"127.0.0.1:{proxy.port}")
     try:

@@ -58,6 +58,8 @@ class Run:
         self.exit_code = exit_code
         if self.is_pytest:
             self.counts = counted(self.log.read_text(errors="replace"))
+        else:
+            self.counts = {self.result: 1}
         if not self.passed and not self.counts.keys() & {"failed", "errors"}:
             self.counts["errors"] = 1  # it fell over before it could count
 

@@ -56,6 +56,15 @@ def find(kind):
     raise ServerMissing(f"{needed} is not installed")
 
 
+def pooler():
+    """Return the Program of PgBouncer. Raises ServerMissing."""
+    override = os.environ.get("PGBOUNCER")
+    path = Path(override) if override else _on_path("pgbouncer")
+    if path is None:
+        raise ServerMissing("PgBouncer is not installed")
+    return Program("pgbouncer", path, "")
+
+
 def _candidates(kind):
     override = os.environ.get(OVERRIDES[kind])
     if override:

@@ -6,6 +6,7 @@ LEASEQUEUE_TEST_RUN       part of the database names; each pytest process has it
 LEASEQUEUE_TEST_NAMES     JSON: alias -> name of a database that exists, for worker
                           processes (helpers.worker_environment() makes it)
 LEASEQUEUE_TEST_SETTINGS  JSON: the LEASEQUEUE setting, for worker processes
+LEASEQUEUE_TEST_POOLED    whether the url leads to a pooler that shares sessions
 LEASEQUEUE_TEST_SQLITE    wal (default), or plain for SQLite as Django sets it up by itself
 """
 
@@ -62,6 +63,7 @@ def _server():
         )
     url = urlsplit(os.environ[variable])
     return {
+        "DISABLE_SERVER_SIDE_CURSORS": "LEASEQUEUE_TEST_POOLED" in os.environ,
         "HOST": url.hostname,
         "PORT": str(url.port or ""),
         "USER": unquote(url.username or ""),

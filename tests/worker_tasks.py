@@ -121,6 +121,16 @@ def fail_until(path, times):
     return "at last"
 
 
+@task(max_attempts=3, takes_context=True)
+def wait_in_retry(context, path, delay=0):
+    """Ask for a retry after `delay` seconds; in that, say '<pid> started' and wait."""
+    if context.attempt == 1:
+        raise Retry(delay=delay)
+    _append(path, f"{os.getpid()} started")
+    with open(f"{path}.go", "rb", buffering=0) as go:
+        go.read(1)
+
+
 @task
 def leave(code):
     """End the process as far as the interpreter allows."""

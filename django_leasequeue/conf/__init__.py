@@ -65,8 +65,13 @@ class Conf:
         return of_project("SHUTDOWN_TIMEOUT")
 
     @property
+    def notify(self) -> bool:
+        """Whether PostgreSQL is to wake workers."""
+        return of_project("NOTIFY")
+
+    @property
     def poll_interval(self) -> float:
-        """How many seconds an idle worker waits before it looks for jobs again."""
+        """How many seconds an idle worker that nothing wakes waits before it looks again."""
         return of_project("POLL_INTERVAL")
 
     @property

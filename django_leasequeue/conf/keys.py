@@ -4,6 +4,7 @@ from django_leasequeue.backoff import Exponential
 from django_leasequeue.conf.kinds import (
     Backoff,
     Duration,
+    Flag,
     Modules,
     Retention,
     Setting,
@@ -48,6 +49,8 @@ SETTINGS: dict[str, Setting] = {
     "ASYNC_TASKS": Whole(50, minimum=1),
     # Kubernetes and Heroku kill 30 s after SIGTERM; five are left for giving jobs back.
     "SHUTDOWN_TIMEOUT": Duration(25.0),
+    # Off for a transaction pooler, which shares its sessions among its clients.
+    "NOTIFY": Flag(True),
     # Short enough that a person waiting for a job doesn't notice; five reads a second
     # of a few index entries are no load.
     "POLL_INTERVAL": Duration(0.2, minimum=0.01),

@@ -70,6 +70,20 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """True or False."""
+
+    default: bool
+
+    def read(self, where: str, value: Any) -> bool:
+        if not isinstance(value, bool):
+            kind = type(value).__name__
+            message = f"{where} must be True or False, not {kind}."
+            raise WrongSetting(Problem("E003", message))
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Backoff:
     """One of the objects of `django_leasequeue.backoff`, or a callable."""
 
@@ -133,4 +147,4 @@ class Retention:
             raise WrongSetting(Problem("E004", str(error))) from error
 
 
-Setting = Duration | Whole | Backoff | Modules | Retention
+Setting = Duration | Whole | Flag | Backoff | Modules | Retention

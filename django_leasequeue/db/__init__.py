@@ -5,6 +5,7 @@ vendor or an error number.
 """
 
 from django_leasequeue.db.by_key import TextByKey
+from django_leasequeue.db.changes import Marks
 from django_leasequeue.db.counters import increment_if_free, update_free
 from django_leasequeue.db.errors import (
     in_transaction,
@@ -40,6 +41,13 @@ from django_leasequeue.db.locks import (
     wait_for_unchanged,
     write_transaction,
 )
+from django_leasequeue.db.notify import (
+    Line,
+    SharedSession,
+    can_listen,
+    no_notify_statements,
+    notify_statements,
+)
 from django_leasequeue.db.prepared import prepared
 from django_leasequeue.db.removal import (
     delete,
@@ -55,11 +63,15 @@ __all__ = [
     "DatabaseNow",
     "Exactly",
     "Lane",
+    "Line",
+    "Marks",
     "PartialIndex",
+    "SharedSession",
     "TextByKey",
     "bounded_transaction",
     "bulk_insert_returns_ids",
     "by_key",
+    "can_listen",
     "delete",
     "exact_collation",
     "first_inserted_id",
@@ -80,6 +92,8 @@ __all__ = [
     "lanes",
     "loaded_time",
     "locking_read_is_fresh",
+    "no_notify_statements",
+    "notify_statements",
     "others_see_deletes",
     "prepared",
     "reads_are_fresh",

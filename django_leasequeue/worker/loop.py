@@ -5,8 +5,9 @@ started as many as it may. Then it claims nothing more, and waits for what runs:
 has ended, until the shutdown timeout, or until it is told to go at once.
 """
 
+from math import inf
+
 from django_leasequeue import clock
-from django_leasequeue.conf import conf
 from django_leasequeue.worker import bounded
 from django_leasequeue.worker.claimer import Claimer
 from django_leasequeue.worker.company import Company
@@ -16,9 +17,10 @@ from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pruner import Pruner
+from django_leasequeue.worker.rest import Rest
 from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
-from django_leasequeue.worker.wakeup import Pace, Wakeup
+from django_leasequeue.worker.wakeup import Wakeup
 
 # Seconds between looks at leases that end and at jobs that do not start.
 _LOOK_EVERY = 0.5
@@ -44,7 +46,8 @@ class Loop:
     ) -> None:
         self._options, self._worker = options, worker
         self._leases, self._running = leases, running
-        self._stop, self._wakeup, self._pace = stop, wakeup, Pace()
+        self._stop, self._wakeup = stop, wakeup
+        self._rest = Rest(options, wakeup)
         self._left = options.max_jobs
         # When to look at what runs and waits, by `clock.now()`.
         self._look_at = 0.0
@@ -68,6 +71,7 @@ class Loop:
             self._executor.close(_FLUSH_AT_ONCE if at_once else _FLUSH, left)
         finally:
             self._pruner.close(_PRUNING)
+            self._rest.close()
             bounded.let_go(self._options.database)
             close_idle()
         if left:
@@ -98,7 +102,7 @@ class Loop:
             self._leases.suspects()
         if claim.jobs:
             self._executor.start(claim.jobs)
-            self._pace.found()
+            self._rest.found()
             if self._left is not None:
                 self._left = max(self._left - len(claim.jobs), 0)
             return
@@ -106,8 +110,7 @@ class Loop:
             return
         if not busy and (claim.due_in is None or claim.due_in > 0):
             self._leases.idle()
-        pause = self._pace.pause(claim.due_in, conf.poll_interval)
-        self._wakeup.sleep(min(pause, _LOOK_EVERY) if self._running else pause)
+        self._rest.sleep(claim.due_in, _LOOK_EVERY if self._running else inf)
 
     def _look(self) -> None:
         if clock.now() >= self._look_at:

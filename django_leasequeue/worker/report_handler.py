@@ -4,13 +4,14 @@ from collections.abc import Callable
 from uuid import UUID
 
 from django_leasequeue import clock
-from django_leasequeue.worker.children import ChildProcess, ChildSlot
+from django_leasequeue.worker.children import ChildProcess
 from django_leasequeue.worker.heartbeat import Heartbeat
 from django_leasequeue.worker.keeper import Keeper
 from django_leasequeue.worker.lease_table import LeaseTable
 from django_leasequeue.worker.log import RELEASED, logger
 from django_leasequeue.worker.pipes import Message
 from django_leasequeue.worker.progress import Progress
+from django_leasequeue.worker.slots import ChildSlot
 from django_leasequeue.worker.timed import TimedRun
 
 # Seconds that a child has to end after it has said that it leaves. It holds no job by then,

@@ -12,13 +12,13 @@ way the supervisor gives back what a child leaves behind, when it can run no lon
 
 import selectors
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from uuid import UUID
 
 from django_leasequeue import clock
-from django_leasequeue.worker.children import ChildProcess, ChildSlot, shares
+from django_leasequeue.worker.children import ChildProcess
+from django_leasequeue.worker.crew import Crew
 from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.heartbeat import Heartbeat
 from django_leasequeue.worker.keeper import Keeper
@@ -57,15 +57,7 @@ class Supervisor:
         self._leave_at = float("inf")
         # What other threads want done in this one.
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        parts = shares(options.max_jobs, options.processes)
-        self._slots = [ChildSlot(n, share) for n, share in enumerate(parts, 1)]
-        self._aside: ChildSlot | None = None
-        if options.max_jobs is None:
-            self._aside = ChildSlot(options.processes + 1, None, is_aside=True)
-            self._slots.append(self._aside)
-        else:
-            # A place aside would run jobs that no share counts.
-            self._options = replace(options, suspects="between")
+        self._crew = Crew(options, self._ended)
         leases: LeaseTable[ChildProcess] = LeaseTable(shortest_lease(options.selection))
         self._heartbeat = Heartbeat(options)
         self._keeper: Keeper[ChildProcess] = Keeper(
@@ -83,8 +75,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Work until stopped or done."""
-        count = sum(not slot.is_done for slot in self._slots)
-        children = counted(count, "child", "children")
+        children = counted(self._crew.expected, "child", "children")
         logger.info("The worker starts, with %s.", children)
         self._selector.register(self._wakeup.descriptor, selectors.EVENT_READ)
         with handled(stopper(self.stop)):
@@ -94,7 +85,7 @@ class Supervisor:
                     self._start_due()
                     self._listen()
                     self._look_at_drain()
-                    self._look_aside()
+                    self._crew.look_aside()
                     self._look_at_stop()
                     self._kill_overdue()
             finally:
@@ -102,39 +93,17 @@ class Supervisor:
         logger.info("The worker has stopped: %s.", self.stop.why or "all jobs are done")
 
     def _is_going(self) -> bool:
-        return (
-            not all(slot.is_done for slot in self._slots)
-            and clock.now() < self._leave_at
-        )
+        return self._crew.expected > 0 and clock.now() < self._leave_at
 
     def _start_due(self) -> None:
         if self.stop.asked:
             return
-        for slot in self._slots:
-            if slot.start_at is not None and slot.start_at <= clock.now():
-                self._start(slot)
-
-    def _start(self, slot: ChildSlot) -> None:
-        slot.is_wanted = False
-        try:
-            options = slot.options(self._options)
-            child = ChildProcess(slot.number, options, self._ended)
-        except (OSError, RuntimeError) as error:
-            slot.start_at = clock.now() + slot.failed()
-            logger.error("Child %s can't be started now: %s", slot.number, error)
-            return
-        slot.child, slot.start_at = child, None
-        data = slot, child
-        self._selector.register(child.descriptor, selectors.EVENT_READ, data)
+        for data in self._crew.start_due():
+            self._selector.register(data[1].descriptor, selectors.EVENT_READ, data)
 
     def _listen(self) -> None:
         """Wait for whatever comes next, and take it."""
-        times = [
-            self._leave_at,
-            *(s.start_at for s in self._slots if s.start_at is not None),
-        ]
-        times += [child.dies_at for _, child in self._children()]
-        pause = max(min(times) - clock.now(), 0)
+        pause = max(min(self._leave_at, self._crew.due_at()) - clock.now(), 0)
         events = self._selector.select(min(pause, _LONGEST_PAUSE))
         for key, _ in events:
             if key.data is None:
@@ -146,32 +115,18 @@ class Supervisor:
         while not self._inbox.empty():
             self._inbox.get()()
 
-    def _children(self) -> list[tuple[ChildSlot, ChildProcess]]:
-        return [(slot, slot.child) for slot in self._slots if slot.child is not None]
-
     def _look_at_drain(self) -> None:
-        if not self._options.drain or self.stop.asked or not self._all_idle():
+        if not self._options.drain or self.stop.asked or not self._crew.is_idle:
             return
         # One that has claimed since then has told so before: it is in its pipe by now.
-        for slot, child in self._children():
+        for slot, child in self._crew.children():
             self._reports.handle(slot, child)
-        if self._all_idle():
+        if self._crew.is_idle:
             self.stop.request(Level.GRACEFUL, "nothing is due")
 
-    def _all_idle(self) -> bool:
-        return all(slot.is_idle for slot in self._slots)
-
-    def _look_aside(self) -> None:
-        """Let the child go that runs jobs alone, once there are none."""
-        child = None if self._aside is None else self._aside.child
-        if self._aside and child and child.is_idle and not child.was_told:
-            self._aside.is_wanted = False
-            child.was_told = True
-            child.tell({"do": "stop", "why": "no more jobs are to run alone"})
-
     def _want_aside(self) -> None:
-        if self._aside is not None and not self.stop.asked:
-            self._aside.want()
+        if not self.stop.asked:
+            self._crew.want_aside()
 
     def _look_at_stop(self) -> None:
         if self.stop.level is self._stopping:
@@ -184,17 +139,15 @@ class Supervisor:
         logger.info(
             "The worker stops%s: %s.", " at once" if at_once else "", self.stop.why
         )
-        for _, child in self._children():
+        for _, child in self._crew.children():
             child.tell(
                 {"do": "leave"} if at_once else {"do": "stop", "why": self.stop.why}
             )
             child.kill_at = min(kill_at, child.kill_at or kill_at)
-        for slot in self._slots:
-            if slot.start_at is not None:
-                slot.start_at, slot.is_done = None, True
+        self._crew.start_no_more()
 
     def _kill_overdue(self) -> None:
-        for slot, child in self._children():
+        for slot, child in self._crew.children():
             if child.dies_at > clock.now():
                 continue
             # What it said last may be that the run has ended.
@@ -203,7 +156,7 @@ class Supervisor:
                 child.kill()
 
     def _reload(self, path: str) -> None:
-        for _, child in self._children():
+        for _, child in self._crew.children():
             if not child.was_told and not self.stop.asked:
                 logger.info("Child %s starts anew: %s has changed.", child.number, path)
                 child.was_told = True
@@ -214,7 +167,7 @@ class Supervisor:
         self._do(partial(self._reap, child))
 
     def _reap(self, child: ChildProcess) -> None:
-        slot = next(slot for slot in self._slots if slot.child is child)
+        slot = self._crew.slot_of(child)
         self._reports.handle(slot, child)
         if child.descriptor in self._selector.get_map():
             self._selector.unregister(child.descriptor)
@@ -249,14 +202,11 @@ class Supervisor:
         if child.death is not None and ids:
             # Some of them are to run alone now, and nobody need look for them first.
             self._want_aside()
-        self._slot_of(child).vacated(self.stop.asked)
+        self._crew.slot_of(child).vacated(self.stop.asked)
 
     def _end(self) -> None:
         self._keeper.close(_GIVING_BACK)
-        for slot, child in self._children():
-            # The end of its pipe tells a child that is still there to stop.
-            child.close()
-            slot.child = None
+        self._crew.close()
         self._selector.close()
         self._wakeup.close()
 
@@ -289,11 +239,8 @@ class Supervisor:
 
     def settled(self, owner: ChildProcess, word: str) -> None:
         """See keeper.Audience."""
-        self._do(partial(self._reports.count, self._slot_of(owner), word))
+        self._do(partial(self._reports.count, self._crew.slot_of(owner), word))
 
     def given_back(self, owner: ChildProcess, ids: set[int]) -> None:
         """See keeper.Audience."""
         self._do(partial(self._given_back, owner, ids))
-
-    def _slot_of(self, child: ChildProcess) -> ChildSlot:
-        return next(slot for slot in self._slots if slot.number == child.number)

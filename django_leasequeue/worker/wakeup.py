@@ -5,9 +5,9 @@ import os
 import random
 from queue import Empty, SimpleQueue
 
-# The least sleep while jobs are due that this worker didn't get, as when another worker is
-# about to take them: doubled each time, up to the poll interval.
-_FIRST_PAUSE = 0.01
+# The sleep while jobs are due that this worker didn't get, as when another worker is about
+# to take them: doubled each time, since nothing rings when that one gives them up.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.2
 
 
 class Wakeup:
@@ -79,8 +79,8 @@ class Pace:
         """Note that the last claim returned jobs."""
         self._misses = 0
 
-    def pause(self, due_in: float | None, poll_interval: float) -> float:
-        """Return the seconds to sleep.
+    def pause(self, due_in: float | None, interval: float) -> float:
+        """Return the seconds to sleep, `interval` at the most.
 
         `due_in`: seconds until the next job is due, None if none waits. Jitter only ever
         shortens a full interval, so that many idle workers don't ask in step.
@@ -88,8 +88,8 @@ class Pace:
         if due_in is not None and due_in <= 0:
             self._misses += 1
             doubled = _FIRST_PAUSE * 2 ** min(self._misses - 1, 10)
-            return min(doubled, poll_interval) * random.uniform(0.5, 1)
+            return min(doubled, _LONGEST_PAUSE, interval) * random.uniform(0.5, 1)
         self._misses = 0
-        if due_in is not None and due_in < poll_interval:
+        if due_in is not None and due_in < interval:
             return due_in
-        return poll_interval * random.uniform(0.8, 1)
+        return interval * random.uniform(0.8, 1)

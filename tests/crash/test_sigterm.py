@@ -108,6 +108,24 @@ def test_what_runs_past_the_timeout_is_given_back_uncounted(
     assert_given_back(job)
 
 
+@pytest.mark.parametrize("mode", ["--processes=1", "--in-process"])
+def test_jobs_that_are_to_be_retried_are_left_as_they_are(worker, announcement, mode):
+    """Those that wait for it keep their time; a retry that runs goes back uncounted."""
+    waits = worker_tasks.wait_in_retry.dispatch(announcement.path, 3600).job
+    runs = worker_tasks.wait_in_retry.dispatch(announcement.path).job
+    process = worker(HASTY, mode)
+    announcement.wait()
+    eventually(lambda: row(waits)["attempts"] == 1)
+    before, running = row(waits), row(runs)
+    assert (running["status"], running["attempts"]) == (Status.RUNNING, 1)
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+    assert row(waits) == before
+    values = row(runs)
+    assert (values["status"], values["attempts"]) == (Status.PENDING, 1)
+    assert (values["recoveries"], values["errors"]) == (0, running["errors"])
+
+
 def test_an_outcome_that_comes_during_the_stop_is_stored(worker, announcement):
     kept = tasks.announce_then_wait.dispatch(announcement.path, "kept").job
     process = worker(PATIENT, "--threads=2")

@@ -13,6 +13,7 @@ from django_leasequeue.conf import conf
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
+from django_leasequeue.worker import crew
 from django_leasequeue.worker import supervisor as supervisor_module
 from django_leasequeue.worker.children import ChildProcess
 from django_leasequeue.worker.progress import Progress
@@ -126,7 +127,7 @@ def test_a_child_that_can_not_be_started_now_is_started_later(
             raise OSError("no more processes")
         return ChildProcess(*args)
 
-    monkeypatch.setattr(supervisor_module, "ChildProcess", start)
+    monkeypatch.setattr(crew, "ChildProcess", start)
     job = tasks.add.dispatch(1, 1).job
     Supervisor(options(drain=True), Progress()).run()
     assert row(job)["status"] == Status.SUCCEEDED
@@ -150,7 +151,7 @@ def test_the_next_child_waits_for_no_row_that_can_not_be_given_back(
             patched.setattr(verbs, "release", refuse)
             os.kill(pid, signal.SIGKILL)
             eventually(
-                lambda: any(c.name for _, c in worker._children() if c.pid != pid)
+                lambda: any(c.name for _, c in worker._crew.children() if c.pid != pid)
             )
             assert row(job)["recoveries"] == 0
         # Given back at last, and run by the next child.
@@ -232,7 +233,7 @@ def test_an_error_of_its_own_ends_the_children_too(embedded, monkeypatch):
     children = []
 
     def broken():
-        children.extend(child for _, child in worker._children() if child.name)
+        children.extend(child for _, child in worker._crew.children() if child.name)
         if children:
             raise SystemError("in the supervisor")
 

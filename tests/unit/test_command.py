@@ -2,7 +2,9 @@
 
 import pytest
 
+from tests import matrix
 from tests.__main__ import DATABASES, parse
+from tests.processes import ROOT
 
 
 def test_a_database_that_does_not_exist_is_told_with_those_that_do(capsys):
@@ -25,3 +27,25 @@ def test_a_database_that_does_not_exist_is_told_with_those_that_do(capsys):
 )
 def test_coverage_is_measured_of_whole_runs_only(words, measured):
     assert parse(words).no_coverage is not measured
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_the_newest_pair_runs_every_folder_on_every_database(database):
+    parts = matrix.parts(database, is_newest=True)
+    assert [word for words in parts.values() for word in words] == [
+        "tests/crash",
+        "tests",
+        "--ignore=tests/concurrency",
+        "--ignore=tests/crash",
+        *(["--ignore=tests/unit"] if database != "sqlite" else []),
+        "tests/concurrency",
+    ]
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize("is_newest", [False, True])
+def test_what_a_part_names_exists_and_parts_have_their_order(database, is_newest):
+    for part, words in matrix.parts(database, is_newest).items():
+        assert part in matrix.PARTS
+        for word in words:
+            assert (ROOT / word.removeprefix("--ignore=")).exists()

@@ -33,6 +33,7 @@ def test_defaults(settings):
     assert conf.backoff("mail") == Exponential(base=1, factor=2, max=300, jitter=0.25)
     assert (conf.processes, conf.threads, conf.async_tasks) == (1, 4, 50)
     assert (conf.shutdown_timeout, conf.poll_interval) == (25, 0.2)
+    assert conf.notify is True
     assert conf.task_modules == ()
     assert conf.max_argument_bytes == conf.max_result_bytes == 2**20
     assert conf.max_errors == 10
@@ -122,7 +123,7 @@ DURATIONS = sorted(key for key in SETTINGS if type(SETTINGS[key].default) is flo
 def test_there_are_settings_of_both_kinds():
     """The lists of the tests below are not empty by mistake."""
     assert len(WHOLE) + len(DURATIONS) == len(SETTINGS) - len(
-        {"BACKOFF", "RETENTION", "TASK_MODULES"}
+        {"BACKOFF", "NOTIFY", "RETENTION", "TASK_MODULES"}
     )
 
 
@@ -258,6 +259,7 @@ def test_e009_retention_by_age_count_and_status(settings, value):
         ("THREADS", lambda: conf.threads),
         ("ASYNC_TASKS", lambda: conf.async_tasks),
         ("SHUTDOWN_TIMEOUT", lambda: conf.shutdown_timeout),
+        ("NOTIFY", lambda: conf.notify),
         ("POLL_INTERVAL", lambda: conf.poll_interval),
         ("TASK_MODULES", lambda: conf.task_modules),
         ("MAX_ARGUMENT_BYTES", lambda: conf.max_argument_bytes),

@@ -44,6 +44,15 @@ def test_run_that_cannot_count_is_an_error(tmp_path, monkeypatch):
     assert run.result == "1 error"
 
 
+@pytest.mark.parametrize(("code", "word"), [(0, "passed"), (1, "failed")])
+def test_another_command_counts_as_one(tmp_path, monkeypatch, code, word):
+    monkeypatch.setattr(runs, "RESULTS", tmp_path)
+    command = [sys.executable, "-c", f"raise SystemExit({code})"]
+    run = runs.Run("chaos sqlite", command, is_pytest=False)
+    runs.Runner(1, lambda run: None).run([run])
+    assert (run.result, run.counts) == (word, {word: 1})
+
+
 def test_run_is_marked_and_leaves_no_process(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "RESULTS", tmp_path)
     leave = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:]).pid)"

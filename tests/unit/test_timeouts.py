@@ -21,7 +21,6 @@ from django_leasequeue.outcomes import (
 )
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker import interruptions, runner
-from django_leasequeue.worker.children import ChildSlot
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.deadlines import Deadlines
 from django_leasequeue.worker.interruptions import OfThread
@@ -30,6 +29,7 @@ from django_leasequeue.worker.limit import Limit
 from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.report_handler import ReportHandler
 from django_leasequeue.worker.reports import Reports
+from django_leasequeue.worker.slots import ChildSlot
 from django_leasequeue.worker.timed import GRACE, TimedRun
 from tests.claims import arun, claimed, context_of, registered, run
 from tests.helpers import DEADLINE, Background, eventually, in_thread, paused

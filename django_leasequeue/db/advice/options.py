@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from django_leasequeue.db.advice.kinds import Advice, isolation_advice
+from django_leasequeue.db.notify import can_be_told
 
 SUPPORTED = frozenset({"postgresql", "mysql", "sqlite"})
 # What Python's sqlite3 waits for the write lock unless told otherwise. Workers hold it for
@@ -27,6 +28,7 @@ def from_options(connection) -> Iterator[Advice]:
         level = named_isolation(connection)
         if level not in (None, "READ COMMITTED"):
             yield isolation_advice(alias, level)
+        yield from _driver(connection)
     # A database in memory is nobody else's, so there is nothing to wait for.
     elif not connection.is_in_memory_db():
         yield from _sqlite(alias, options)
@@ -48,6 +50,16 @@ def named_isolation(connection) -> str | None:
         # PostgreSQL has no dirty reads.
         return "READ COMMITTED" if level == "READ UNCOMMITTED" else level
     return None
+
+
+def _driver(connection) -> Iterator[Advice]:
+    if connection.vendor == "postgresql" and not can_be_told():
+        yield Advice(
+            "W113",
+            f"Database {connection.alias!r} is used with psycopg2, whose connections workers "
+            "can't wait for, so that they poll for jobs.",
+            "Install psycopg 3, or silence this.",
+        )
 
 
 def _sqlite(alias: str, options: dict[str, Any]) -> Iterator[Advice]:

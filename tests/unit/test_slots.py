@@ -1,11 +1,11 @@
-"""worker.children: when the next child may start, and how many jobs it may take."""
+"""worker.slots: when the next child may start, and how many jobs it may take."""
 
 from types import SimpleNamespace
 
 import pytest
 
 from django_leasequeue import clock
-from django_leasequeue.worker.children import ChildSlot, shares
+from django_leasequeue.worker.slots import ChildSlot, shares
 
 
 def child(ran=0.0, name="a"):
