@@ -135,6 +135,10 @@ class Session:
                 parts = matrix.parts(database, series == newest)
                 if self.options.chosen:
                     parts = {"chosen": []}
+                if self.options.checks and series == newest:
+                    words = [self.newest, *CHAOS, "--db", database]
+                    run = runs.Run(f"chaos {database}", words, is_pytest=False)
+                    planned.append((False, matrix.PARTS.index("others"), run))
                 for part, tests in parts.items():
                     run = self.planned(series, series == newest, database, part, tests)
                     run.environment.update(environment)

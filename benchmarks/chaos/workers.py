@@ -38,6 +38,7 @@ class Worker:
     def start(self):
         command = [sys.executable, "-m", "django", "runjobs"]
         with self._log.open("ab") as log:
+            self._begins = log.tell()
             self.process = subprocess.Popen(
                 [*command, "--processes=2", "--threads=4"],
                 stdin=subprocess.DEVNULL,
@@ -49,6 +50,11 @@ class Worker:
             )
         self._groups.append(self.process.pid)
         self.start_at = None
+
+    @property
+    def takes_signals(self):
+        """Whether it is so far that a SIGTERM stops it as it should."""
+        return "The worker starts" in self.output(self._begins)
 
     @property
     def ended_by_itself(self):
@@ -84,8 +90,8 @@ class Worker:
         except subprocess.TimeoutExpired:
             return None
 
-    def output(self):
-        return self._log.read_text(errors="replace")
+    def output(self, begin=0):
+        return self._log.read_bytes()[begin:].decode(errors="replace")
 
     def close(self):
         """End all that it ever started."""

@@ -99,21 +99,21 @@ class Line:
         self.waits = False
         with self._connection.cursor() as cursor:
             cursor.execute(
-                # A worker that is stopped or cut off must not be waited for.
-                "SELECT PG_BACKEND_PID(), %s::regclass::oid::int4,"
-                " %s::regclass::oid::text, SET_CONFIG('idle_session_timeout', %s, FALSE),"
-                " SET_CONFIG('tcp_user_timeout', %s, FALSE)",
-                [
-                    self._connection.ops.quote_name(table),
-                    self._connection.ops.quote_name(table),
-                    f"{idle_seconds}s",
-                    f"{idle_seconds}s",
-                ],
+                "SELECT PG_BACKEND_PID(), oid::int4, oid::text FROM pg_class"
+                " WHERE oid = %s::regclass",
+                [self._connection.ops.quote_name(table)],
             )
-            pid, self._table, text, *_ = cursor.fetchone()
+            pid, self._table, text = cursor.fetchone()
             self._driver = self._connection.connection
+            # Before anything is set on a session that may be anybody's.
             if pid != self._driver.info.backend_pid:
                 raise SharedSession("a pooler stands before the server")
+            # A worker that is stopped or cut off must not be told for ever.
+            cursor.execute(
+                "SELECT SET_CONFIG('idle_session_timeout', %s, FALSE),"
+                " SET_CONFIG('tcp_user_timeout', %s, FALSE)",
+                [f"{idle_seconds}s"] * 2,
+            )
             self._driver.add_notify_handler(self._hear)
             cursor.execute(f"LISTEN {_CHANNEL}{text}")
 

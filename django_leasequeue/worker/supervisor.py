@@ -76,9 +76,9 @@ class Supervisor:
     def run(self) -> None:
         """Work until stopped or done."""
         children = counted(self._crew.expected, "child", "children")
-        logger.info("The worker starts, with %s.", children)
         self._selector.register(self._wakeup.descriptor, selectors.EVENT_READ)
         with handled(stopper(self.stop)):
+            logger.info("The worker starts, with %s.", children)
             self._keeper.start()
             try:
                 while self._is_going():
