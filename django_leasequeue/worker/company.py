@@ -15,8 +15,11 @@ class Company:
 
         `running`: how many jobs run here.
         """
-        if self._suspects != "between":
-            return self._suspects == "only"
+        if self._suspects == "leave":
+            return False
+        if self._suspects == "only":
+            # The last one's outcome comes into its row before the next one can do harm.
+            return None if running else True
         if running:
             # Nothing new starts, so that the turn of the one that waits comes.
             return None if self._one_runs or self._one_is_due else False
