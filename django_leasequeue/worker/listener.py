@@ -93,9 +93,11 @@ class Listener:
         self._wakeup.sleep(seconds)
         with self._lock:
             self._is_asleep = False
-            if self._unheeded:
-                self._unheeded = 0
-                self._fruitless += 1
+            self._fruitless += self._unheeded > 0
+            self._unheeded = 0
+            must_rest = self._fruitless >= _FRUITLESS
+        if must_rest:
+            self._pipe.wake()
 
     def close(self) -> None:
         self._stopping = True
@@ -169,6 +171,8 @@ class Listener:
         now = clock.now()
         with self._lock:
             asleep, too_much = self._is_asleep, self._told_too_much()
+        if self._state is State.RESTING and now >= self._since + self._rest:
+            self._enter(State.READY)
         match self._state:
             case State.READY if asleep:
                 with Bounded(self._database):
@@ -185,8 +189,6 @@ class Listener:
                 self._enter(State.RESTING)
                 self._looks = []
                 self._wakeup.wake()  # so that it looks more often
-            case State.RESTING if now >= self._since + self._rest:
-                self._enter(State.READY)
         while self._looks and self._looks[0] <= clock.now():
             del self._looks[0]
             self._wakeup.wake()

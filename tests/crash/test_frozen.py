@@ -61,9 +61,9 @@ def test_048_050_a_sleeper_changes_nothing_and_takes_new_work(
 
 @pytest.mark.parametrize("mode", ["--processes=1", "--in-process"])
 def test_048_a_sleeper_is_told_at_its_next_beat(worker_process, announcement, mode):
-    """While the other still runs the job."""
+    """While the other still runs the job, and long before its own clock would say so."""
     job = worker_tasks.wait_until_lost.dispatch(announcement.path).job
-    sleeper = worker_process(mode, settings=SHORT)
+    sleeper = worker_process(mode, settings={**SHORT, "LEASE": 24})
     first = announcement.wait().split()[0]
     freeze(sleeper)
     end_leases(Job.objects.all())
@@ -71,6 +71,7 @@ def test_048_a_sleeper_is_told_at_its_next_beat(worker_process, announcement, mo
     assert announcement.wait().split()[0] != first
     thaw(sleeper)
     assert announcement.wait() == "lost"
+    assert "is lost: the row is in the name of" in sleeper.output
     sleeper.wait_for("its outcome is discarded")
     [line] = [text for text in sleeper.output.splitlines() if "is discarded" in text]
     names = row(job)["worker_ids"].split()
@@ -79,7 +80,7 @@ def test_048_a_sleeper_is_told_at_its_next_beat(worker_process, announcement, mo
     assert row(job)["claims"] == 2
     Job.objects.filter(pk=job.pk).delete()
     for process in (sleeper, other):
-        freeze(process)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_a_child_that_sleeps_alone_loses_nothing(worker_process, announcement):

@@ -53,7 +53,8 @@ def test_a_killed_childs_job_runs_again_and_its_sibling_notices_nothing(
 
 def test_a_killed_childs_job_is_pending_before_anybody_takes_it(worker, announcement):
     job = tasks.announce_then_wait.dispatch(announcement.path).job
-    process = worker("--processes=1", "--max-jobs=1")
+    # Patient, since on a machine under load the row may be given back only after a while.
+    process = worker("--processes=1", "--max-jobs=1", "--shutdown-timeout=600")
     child = int(announcement.wait())
     # While its child is dead the supervisor is told to stop: no other child starts.
     process.send(signal.SIGTERM)
