@@ -90,16 +90,13 @@ class Executor:
         if not self._may_claim_ahead:
             return 0
         since = clock.now() - HORIZON
-        slow = [
-            run
-            for run in tuple(self._active)
-            if run.started_at is not None and run.started_at < since
-        ]
-        kinds = [run.task is not None and run.task.is_async for run in slow]
-        return min(
-            self._forecast.ahead(self._threads.places - kinds.count(False)),
-            self._forecast.ahead(self._coroutines.places - kinds.count(True)),
+        slow = [run for run in tuple(self._active) if run.began_before(since)]
+        stuck = sum(run.is_async for run in slow)
+        parts = (
+            1 - (len(slow) - stuck) / self._threads.places,
+            1 - stuck / self._coroutines.places,
         )
+        return self._forecast.ahead(min(parts))
 
     def start(self, jobs: list[Claimed]) -> None:
         """Run jobs as places become free, or give them back if a stop was asked for."""
@@ -112,8 +109,7 @@ class Executor:
         plain: list[Run] = []
         coroutines: list[Run] = []
         for run in runs:
-            is_async = run.task is not None and run.task.is_async
-            (coroutines if is_async else plain).append(run)
+            (coroutines if run.is_async else plain).append(run)
         if coroutines:
             self._coroutines.start(coroutines)
         self._threads.start(plain)
@@ -201,7 +197,7 @@ class Executor:
     def _leave(self, run: Run) -> None:
         self._active.discard(run)
         assert run.started_at is not None
-        self._forecast.ended(clock.now() - run.started_at)
+        self._forecast.ended(run.started_at)
 
     def _freed(self) -> None:
         if not self._woken and self.free >= self._wake_from:

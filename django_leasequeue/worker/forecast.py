@@ -1,5 +1,7 @@
 """How many jobs to claim before anybody is free to run them."""
 
+from django_leasequeue import clock
+
 # Seconds within which a job that is claimed ahead is expected to start: a batch of quick
 # ones lasts for several round trips to the database, and another worker that is idle would
 # hardly have been quicker.
@@ -9,28 +11,38 @@ PATIENCE = 1.0
 # Jobs that wait in one process at the most: one interpreter brings some 20,000 a second
 # through.
 _MOST = 2000
-# The weight of the newest run in the mean: ten quick ones make up for a slow one.
+# The weight of the newest run in the means: some ten quick ones make up for a slow one.
 _WEIGHT = 0.2
 
 
 class Forecast:
-    """Judges by how long recent runs took. For any thread: a lost update does no harm."""
+    """Judges by recent runs. For any thread: an update that gets lost does no harm."""
 
     def __init__(self) -> None:
-        # Seconds; None as long as nothing is known, when nothing is claimed ahead.
-        self._mean: float | None = None
+        # Seconds that a run takes, and between the ends of two while there is work. Nothing
+        # is claimed ahead as long as nothing is known.
+        self._length = self._interval = float("inf")
+        self._last_end = 0.0
 
-    def ended(self, seconds: float) -> None:
-        """Note that a run took so long."""
-        mean = seconds if self._mean is None else self._mean
-        self._mean = mean + _WEIGHT * (seconds - mean)
+    def ended(self, started_at: float) -> None:
+        """Note that a run which began then, by `clock.now()`, has just ended."""
+        now = clock.now()
+        self._length = _mean(self._length, now - started_at)
+        since = max(started_at, self._last_end)
+        self._interval = _mean(self._interval, max(now - since, 0.0))
+        self._last_end = now
 
-    def ahead(self, places: int) -> int:
-        """Return how many jobs will start soon if so many places are to run them.
+    def ahead(self, part: float = 1.0) -> int:
+        """Return how many jobs will start soon if only this part of the places goes on.
 
         0 if runs take longer than the horizon: a slow job is left for whoever is idle.
         """
-        if self._mean is None or self._mean > HORIZON:
+        if self._length > HORIZON:
             return 0
-        most = _MOST * self._mean
-        return int(min(places * HORIZON, most) / self._mean) if most else _MOST
+        return int(part * min(HORIZON, _MOST * self._interval) / self._interval)
+
+
+def _mean(before: float, newest: float) -> float:
+    if before == float("inf"):
+        return newest + 1e-9
+    return before + _WEIGHT * (newest - before) + 1e-12

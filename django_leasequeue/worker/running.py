@@ -28,6 +28,15 @@ class Run:
     # Whether the loss of its lease stands in the log.
     was_told: bool = False
 
+    @property
+    def is_async(self) -> bool:
+        """Whether it runs in the event loop."""
+        return self.task is not None and self.task.is_async
+
+    def began_before(self, instant: float) -> bool:
+        """Whether its turn came before this reading of `clock.now()`."""
+        return self.started_at is not None and self.started_at < instant
+
 
 class Running:
     """The table of runs. A job that is retried at once may be in it twice, by two tokens."""
