@@ -3,7 +3,7 @@
 import pytest
 
 from tests import matrix
-from tests.__main__ import DATABASES, parse
+from tests.__main__ import DATABASES, Session, parse
 from tests.processes import ROOT
 
 
@@ -49,3 +49,14 @@ def test_what_a_part_names_exists_and_parts_have_their_order(database, is_newest
         assert part in matrix.PARTS
         for word in words:
             assert (ROOT / word.removeprefix("--ignore=")).exists()
+
+
+def test_the_checks_have_a_minute_of_chaos_on_each_database():
+    session = Session(parse(["--checks"]))
+    session.program_of = {"3.11": "old", "3.13": "new"}
+    session.plan({})
+    chaos = [run.command for run in session.runs if run.name.startswith("chaos")]
+    assert chaos == [
+        ["new", "-m", "benchmarks.chaos", "--seconds", "60", "--db", database]
+        for database in DATABASES
+    ]
