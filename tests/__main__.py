@@ -119,6 +119,7 @@ class Session:
 
     def plan(self, environment):
         newest = max(self.program_of, key=numbers)
+        oldest = min(self.program_of, key=numbers)
         self.newest = self.program_of[newest]
         if self.options.checks:
             self.runs += [
@@ -132,7 +133,7 @@ class Session:
         planned = []
         for series in sorted(self.program_of, key=numbers, reverse=True):
             for database in self.options.db:
-                parts = matrix.parts(database, series == newest)
+                parts = matrix.parts(database, series == newest, series == oldest)
                 if self.options.chosen:
                     parts = {"chosen": []}
                 if self.options.checks and series == newest:

@@ -43,9 +43,9 @@ def test_the_newest_pair_runs_every_folder_on_every_database(database):
 
 
 @pytest.mark.parametrize("database", DATABASES)
-@pytest.mark.parametrize("is_newest", [False, True])
-def test_what_a_part_names_exists_and_parts_have_their_order(database, is_newest):
-    for part, words in matrix.parts(database, is_newest).items():
+@pytest.mark.parametrize("place", [(True, False), (False, True), (False, False)])
+def test_what_a_part_names_exists_and_parts_have_their_order(database, place):
+    for part, words in matrix.parts(database, *place).items():
         assert part in matrix.PARTS
         for word in words:
             assert (ROOT / word.removeprefix("--ignore=")).exists()
