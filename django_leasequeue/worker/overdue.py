@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import ExpressionWrapper
+from django.db.models import ExpressionWrapper, F, TextField
 
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.conf import conf
@@ -27,7 +27,7 @@ _COLUMNS = (
     "lost_alone",
     "claims",
     "round",
-    "errors",
+    "errors_text",
     "worker",
 )
 
@@ -65,8 +65,11 @@ class Overdue:
         """Return the job while it runs under the run's token."""
         mine = {"pk": self.run.job_id, "processing_token": self.run.token}
         now = ExpressionWrapper(DatabaseNow(), UTCDateTimeField())
-        rows = Job.objects.using(database).running().filter(**mine).annotate(now=now)
-        for values in rows.values("now", *_COLUMNS):
+        # As a claim reads it: a broken text is for this job's next error to meet.
+        errors = ExpressionWrapper(F("errors"), TextField())
+        rows = Job.objects.using(database).running().filter(**mine)
+        shown = rows.annotate(now=now, errors_text=errors)
+        for values in shown.values("now", *_COLUMNS):
             return Claimed(
                 claimed_at=values.pop("now"),
                 token=self.run.token,
