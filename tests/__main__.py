@@ -156,7 +156,7 @@ class Session:
             "LEASEQUEUE_TEST_JOBS": "10000" if is_newest else "1000",
             "COVERAGE_FILE": str(runs.RESULTS / f".coverage.{series}"),
         }
-        measure = is_newest and matrix.is_measured(database, part)
+        measure = is_newest and matrix.is_measured(part)
         words = [self.program_of[series], "-X", "dev", "-m"]
         if measure and not self.options.no_coverage:
             words += ["coverage", "run", "-m"]

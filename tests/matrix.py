@@ -41,7 +41,8 @@ PER_PYTHON = [
         for name in ("cancel", "demo", "readme", "sigkill", "sigterm", "timeouts")
     ),
 ]
-# In the order in which they start: the longest first, so that all end at about one time.
+# In the order in which they start, on the newest pair first: the longest, so that all end
+# at about one time.
 PARTS = ["kills", "others", "races", "kills,races", "schema,verbs", "chosen"]
 # For every run. Python's bytecode is kept even where the environment forbids it: the tests
 # start hundreds of processes, which would compile the package again. `-X dev` guards the
@@ -70,10 +71,10 @@ def parts(database, is_newest, is_oldest=False):
     return {"kills": [KILLS], "others": others, "races": [RACES]}
 
 
-def is_measured(database, part):
+def is_measured(part):
     """Whether a run on the newest Python measures coverage, which may double its time.
 
-    What the races and kills on a server cover is covered by the others there and by all on
-    SQLite. Processes that the tests start are measured on SQLite only: see conftest.py.
+    Races and kills add little to what the others cover. Processes that the tests start are
+    measured on SQLite only: see conftest.py.
     """
-    return database == "sqlite" or part == "others"
+    return part == "others"
