@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from django.db import models, transaction
 
+_AS_IT_IS = {str: models.CharField, int: models.IntegerField}
 _SIMPLE = re.compile(r"[\w\[\]{}.:-]*", re.ASCII)
 
 
@@ -76,7 +77,7 @@ def shape(connection, model, names: tuple[str, ...]) -> Shape:
 def stored(connection, field: models.Field, value: Any) -> Any:
     """Return a value as the parameter that stores it."""
     # What the field would return as it is, after a while.
-    if value is None or (type(value) is str and isinstance(field, models.CharField)):
+    if value is None or isinstance(field, _AS_IT_IS.get(type(value), ())):
         return value
     return field.get_db_prep_save(value, connection)
 

@@ -45,17 +45,14 @@ def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
     the same in every batch, so that two batches of the same ones never wait for each other
     in a ring. `suppressed`: how many dispatches each job has answered from the start.
     """
-    new = [_columns(one) for one in wanted]
-    for columns, times in zip(new, suppressed, strict=True):
-        if times:
-            columns |= {"suppressed": times, "last_suppressed_at": NOW}
     keyed = [place for place, one in enumerate(wanted) if one.key is not None]
     ordered = sorted(keyed, key=lambda place: wanted[place].key or ())
     with _explained(rows):
         # On SQLite whoever writes is alone.
         if ordered == keyed or not db.has_row_locks(rows):
-            _insert_in_order(rows, wanted, new)
-        elif (ids := db.reserve_ids(rows, len(new))) is not None:
+            return _insert_in_chunks(rows, wanted, suppressed)
+        new = list(map(_columns, wanted, suppressed))
+        if (ids := db.reserve_ids(rows, len(new))) is not None:
             for columns, pk in zip(new, ids, strict=True):
                 columns["id"] = pk
             unkeyed = sorted(set(range(len(new))).difference(keyed))
@@ -70,7 +67,17 @@ def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
     return [_job(rows, *pair) for pair in zip(wanted, new, strict=True)]
 
 
-def _columns(wanted: Prepared) -> dict[str, Any]:
+def _insert_in_chunks(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
+    jobs = []
+    for start, end in _chunks(wanted):
+        some = wanted[start:end]
+        new = list(map(_columns, some, suppressed[start:end]))
+        _insert_chunk(rows, new)
+        jobs += [_job(rows, *pair) for pair in zip(some, new, strict=True)]
+    return jobs
+
+
+def _columns(wanted: Prepared, suppressed: int = 0) -> dict[str, Any]:
     """Return the row of a job by column, without what is at its default."""
     values, texts, dedup = wanted.values, wanted.texts, wanted.dedup
     columns = {
@@ -92,6 +99,8 @@ def _columns(wanted: Prepared) -> dict[str, Any]:
         if dedup.ttl is not None:
             columns["dedup_ttl"] = dedup.window
             columns["dedup_until"] = _now(dedup.window)
+    if suppressed:
+        columns |= {"suppressed": suppressed, "last_suppressed_at": NOW}
     return columns
 
 
