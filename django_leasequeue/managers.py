@@ -199,7 +199,7 @@ class JobQuerySet(models.QuerySet):
             )
         # Every read of a verb goes where it writes: a replica may not have the row yet.
         alias = self._db or router.db_for_write(self.model)  # type: ignore[attr-defined]
-        return self.model._base_manager.using(alias)
+        return models.QuerySet(self.model, using=alias)
 
     # So that a template can't call what it is handed.
     for _verb in (

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -120,8 +121,26 @@ class TaskOptions:
             if parameter.kind in kinds
         ]
 
+    @cached_property
+    def _enough(self) -> range:
+        """How many arguments fit the function if all are given by position."""
+        parameters = self.signature.parameters.values()
+        kinds = {one.kind for one in parameters}
+        needed = [
+            one.name
+            for one in parameters
+            if one.default is one.empty
+            and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        ]
+        if not set(needed).issubset(self.positional):
+            return range(0)
+        endless = inspect.Parameter.VAR_POSITIONAL in kinds
+        return range(len(needed), sys.maxsize if endless else len(self.positional) + 1)
+
     def bind(self, args, kwargs) -> None:
         """Raise TypeError, naming the task, unless the arguments fit the function."""
+        if not kwargs and len(args) in self._enough:
+            return
         try:
             self.signature.bind(*args, **kwargs)
         except TypeError as error:

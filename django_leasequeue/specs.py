@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_leasequeue import payloads, registry
 from django_leasequeue.conf import conf
@@ -12,10 +12,10 @@ from django_leasequeue.durations import Duration, seconds
 from django_leasequeue.fields import UTCDateTimeField
 
 LONGEST_GROUP = 255
+AT_ONCE = timedelta(0)
 
 
-@dataclass(frozen=True, slots=True)
-class JobSpec:
+class JobSpec(NamedTuple):
     """One job for `dispatch_many`; the arguments are those of `Job.objects.dispatch`."""
 
     task: Any
@@ -36,6 +36,8 @@ class Prepared:
     """A checked spec: `values` by column, `delay` where the time is the database's now."""
 
     values: dict[str, Any]
+    # The JSON of args, kwargs and meta, as long as it is not stored.
+    texts: dict[str, str]
     delay: timedelta
     run_at: datetime | None
     dedup: Dedup | None
@@ -66,68 +68,72 @@ def prepare(spec: JobSpec) -> Prepared:
         )
     task = registry.resolve(spec.task)
     registry.check_discoverable(task)
-    args, kwargs = _arguments(spec)
+    args, kwargs, meta = (
+        _arguments(spec.args),
+        _named(spec, "kwargs"),
+        _named(spec, "meta"),
+    )
     task.bind(args, kwargs)
     most = conf.max_argument_bytes
     texts = {
         "args": payloads.dump(args, what="args", max_bytes=most, names=task.positional),
         "kwargs": payloads.dump(kwargs, what="kwargs", max_bytes=most),
-        "meta": payloads.dump(_meta(spec), what="meta", max_bytes=most),
+        "meta": payloads.dump(meta, what="meta", max_bytes=most),
     }
-    queue = check_text(
-        "queue",
-        task.queue if spec.queue is None else spec.queue,
-        registry.LONGEST_QUEUE,
-    )
-    dedup = registry.as_dedup(spec.dedup) or task.dedup_for(args, kwargs)
+    queue, priority, group = task.queue, task.priority, spec.group
+    if spec.queue is not None:
+        queue = check_text("queue", spec.queue, registry.LONGEST_QUEUE)
+    if spec.priority is not None:
+        priority = registry.check_priority(spec.priority)
+    if group is not None:
+        check_text("group", group, LONGEST_GROUP)
+    dedup = registry.as_dedup(spec.dedup)
+    if dedup is None and task.dedup is not None:
+        dedup = task.dedup_for(args, kwargs)
     values = {
         "task": task.name,
         "queue": queue,
         # As a worker will see them.
-        **{column: payloads.load(text) for column, text in texts.items()},
-        "priority": registry.check_priority(
-            task.priority if spec.priority is None else spec.priority
-        ),
-        "max_attempts": registry.check_count(
-            "max_attempts",
-            next(
-                limit
-                for limit in (
-                    spec.max_attempts,
-                    task.max_attempts,
-                    conf.max_attempts(queue),
-                )
-                if limit is not None
-            ),
-            1,
-        ),
-        "group": None
-        if spec.group is None
-        else check_text("group", spec.group, LONGEST_GROUP),
+        "args": args and payloads.load(texts["args"]),
+        "kwargs": kwargs and payloads.load(texts["kwargs"]),
+        "meta": meta and payloads.load(texts["meta"]),
+        "priority": priority,
+        "max_attempts": _max_attempts(spec, task, queue),
+        "group": group,
     }
     delay, run_at = _due(spec)
-    return Prepared(values, delay, run_at, dedup, sum(map(len, texts.values())))
+    size = len(texts["args"]) + len(texts["kwargs"]) + len(texts["meta"])
+    return Prepared(values, texts, delay, run_at, dedup, size)
 
 
-def _arguments(spec: JobSpec) -> tuple[list[Any], dict[str, Any]]:
-    if isinstance(spec.args, (str, bytes)) or not isinstance(spec.args, Sequence):
-        raise TypeError(
-            f"args must be a list or tuple, not {type(spec.args).__name__}."
-        )
-    kwargs = {} if spec.kwargs is None else spec.kwargs
-    if not isinstance(kwargs, Mapping):
-        raise TypeError(f"kwargs must be a dict, not {type(kwargs).__name__}.")
-    return list(spec.args), dict(kwargs)
+def _arguments(args: Sequence[Any]) -> list[Any]:
+    # The usual classes first: to ask an abstract one takes a while.
+    if type(args) not in (tuple, list) and (
+        isinstance(args, (str, bytes)) or not isinstance(args, Sequence)
+    ):
+        raise TypeError(f"args must be a list or tuple, not {type(args).__name__}.")
+    return list(args)
 
 
-def _meta(spec: JobSpec) -> dict[str, Any]:
-    meta = {} if spec.meta is None else spec.meta
-    if not isinstance(meta, Mapping):
-        raise TypeError(f"meta must be a dict, not {type(meta).__name__}.")
-    return dict(meta)
+def _named(spec: JobSpec, what: str) -> dict[str, Any]:
+    given = getattr(spec, what)
+    if given is None:
+        return {}
+    if type(given) is not dict and not isinstance(given, Mapping):
+        raise TypeError(f"{what} must be a dict, not {type(given).__name__}.")
+    return dict(given)
+
+
+def _max_attempts(spec: JobSpec, task: registry.TaskOptions, queue: str) -> int:
+    if spec.max_attempts is not None:
+        registry.check_count("max_attempts", spec.max_attempts, 1)
+        return spec.max_attempts
+    return conf.max_attempts(queue) if task.max_attempts is None else task.max_attempts
 
 
 def _due(spec: JobSpec) -> tuple[timedelta, datetime | None]:
+    if spec.run_at is None and spec.delay is None:
+        return AT_ONCE, None
     if spec.run_at is not None and spec.delay is not None:
         raise ValueError("Pass delay or run_at, not both.")
     if spec.run_at is not None:
@@ -136,7 +142,7 @@ def _due(spec: JobSpec) -> tuple[timedelta, datetime | None]:
                 f"run_at must be a datetime, not {type(spec.run_at).__name__}."
             )
         try:
-            return timedelta(0), UTCDateTimeField().to_python(spec.run_at)
+            return AT_ONCE, UTCDateTimeField().to_python(spec.run_at)
         except OverflowError:
             raise ValueError(f"run_at {spec.run_at} does not exist in UTC.") from None
     delay = 0 if spec.delay is None else seconds(spec.delay, what="delay")

@@ -11,7 +11,7 @@ from django_leasequeue.registry import TaskOptions
 from django_leasequeue.specs import JobSpec
 
 _TASK_OPTIONS = TaskOptions.__dataclass_fields__.keys() - {"name", "func", "module"}
-_DISPATCH_OPTIONS = JobSpec.__dataclass_fields__.keys() - {"task", "args", "kwargs"}
+_DISPATCH_OPTIONS = set(JobSpec._fields) - {"task", "args", "kwargs"}
 # Two ways to say when.
 _TIME = frozenset({"delay", "run_at"})
 

@@ -119,6 +119,7 @@ class Session:
 
     def plan(self, environment):
         newest = max(self.program_of, key=numbers)
+        oldest = min(self.program_of, key=numbers)
         self.newest = self.program_of[newest]
         if self.options.checks:
             self.runs += [
@@ -132,7 +133,7 @@ class Session:
         planned = []
         for series in sorted(self.program_of, key=numbers, reverse=True):
             for database in self.options.db:
-                parts = matrix.parts(database, series == newest)
+                parts = matrix.parts(database, series == newest, series == oldest)
                 if self.options.chosen:
                     parts = {"chosen": []}
                 if self.options.checks and series == newest:
@@ -155,7 +156,7 @@ class Session:
             "LEASEQUEUE_TEST_JOBS": "10000" if is_newest else "1000",
             "COVERAGE_FILE": str(runs.RESULTS / f".coverage.{series}"),
         }
-        measure = is_newest and matrix.is_measured(database, part)
+        measure = is_newest and matrix.is_measured(part)
         words = [self.program_of[series], "-X", "dev", "-m"]
         if measure and not self.options.no_coverage:
             words += ["coverage", "run", "-m"]

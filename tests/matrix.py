@@ -3,9 +3,10 @@
 from example_project import bootstrap
 
 # Python series and the newest Django that is tested with it. The last has every test on
-# every database. The others have on SQLite every test but those of races and kills that
-# meet neither Django nor Python, and on the servers those that meet what differs between
-# Djangos: the schema, and what the verbs send.
+# every database. The first has on SQLite every test but those of races and kills that meet
+# neither Django nor Python. Those between have there what differs between Djangos, and the
+# units: the ends of the range prove the rest for them. On the servers, both have what
+# differs between Djangos: the schema, and what the verbs send.
 PAIRS = {"3.11": "5.2", "3.12": "6.0", "3.13": "6.1"}
 DATABASES = ["sqlite", "postgres", "mariadb", "mysql"]
 PER_DJANGO = [
@@ -40,7 +41,8 @@ PER_PYTHON = [
         for name in ("cancel", "demo", "readme", "sigkill", "sigterm", "timeouts")
     ),
 ]
-# In the order in which they start: the longest first, so that all end at about one time.
+# In the order in which they start, on the newest pair first: the longest, so that all end
+# at about one time.
 PARTS = ["kills", "others", "races", "kills,races", "schema,verbs", "chosen"]
 # For every run. Python's bytecode is kept even where the environment forbids it: the tests
 # start hundreds of processes, which would compile the package again. `-X dev` guards the
@@ -52,10 +54,15 @@ FOR_SPEED = {
 }
 
 
-def parts(database, is_newest):
-    """Return the runs for a database: name -> the tests, as pytest's arguments."""
+def parts(database, is_newest, is_oldest=False):
+    """Return the runs for a database: name -> the tests, as pytest's arguments.
+
+    `is_newest`, `is_oldest`: whether it is the last or the first of the pairs that are run.
+    """
     if not is_newest and database != "sqlite":
         return {"schema,verbs": PER_DJANGO}
+    if not is_newest and not is_oldest:
+        return {"schema,verbs": ["tests/unit", "tests/admin", *PER_DJANGO]}
     # unit/ has no database, so one run of it for each Python is enough.
     ignored = [RACES, KILLS, *([] if database == "sqlite" else ["tests/unit"])]
     others = ["tests", *(f"--ignore={folder}" for folder in ignored)]
@@ -64,10 +71,10 @@ def parts(database, is_newest):
     return {"kills": [KILLS], "others": others, "races": [RACES]}
 
 
-def is_measured(database, part):
+def is_measured(part):
     """Whether a run on the newest Python measures coverage, which may double its time.
 
-    What the races and kills on a server cover is covered by the others there and by all on
-    SQLite. Processes that the tests start are measured on SQLite only: see conftest.py.
+    Races and kills add little to what the others cover. Processes that the tests start are
+    measured on SQLite only: see conftest.py.
     """
-    return database == "sqlite" or part == "others"
+    return part == "others"

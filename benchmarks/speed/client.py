@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
 import django
 
@@ -42,12 +43,25 @@ def actions() -> tuple[dict[str, One], dict[str, Many]]:
         jobs = [FloorJob(args={"number": number}) for number in numbers]
         FloorJob.objects.bulk_create(jobs)
 
+    def row(number: int) -> Job:
+        now = datetime.now(UTC)
+        return Job(
+            task="noop", queue="default", args=[number], run_at=now, created_at=now
+        )
+
+    def same_row(number: int) -> None:
+        row(number).save(force_insert=True)  # which is what create() does
+
+    def same_rows(numbers: Iterable[int]) -> None:
+        Job.objects.bulk_create(map(row, numbers))
+
     def specs(task) -> Many:
         return lambda numbers: Job.objects.dispatch_many(map(task.spec, numbers))
 
     one: dict[str, One] = {
         "driver_one": lambda number: with_driver([number]),
         "orm_one": lambda number: FloorJob.objects.create(args={"number": number}),
+        "orm_job_one": same_row,
         "dispatch_one": noop.dispatch,
         "dispatch_dedup_new": lambda number: noop.using(dedup=f"n{number}").dispatch(
             number
@@ -57,6 +71,7 @@ def actions() -> tuple[dict[str, One], dict[str, Many]]:
     many: dict[str, Many] = {
         "driver_many": with_driver,
         "orm_many": with_orm,
+        "orm_job_many": same_rows,
         "dispatch_many": specs(noop),
         "dispatch_many_async": specs(anoop),
         "dispatch_many_atomic": specs(atomic_noop),

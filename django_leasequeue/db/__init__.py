@@ -4,6 +4,7 @@ Everything asks here by meaning ("is this passing trouble?"), so that no other f
 vendor or an error number.
 """
 
+from django_leasequeue.db.bulk_inserts import insert_rows
 from django_leasequeue.db.by_key import TextByKey
 from django_leasequeue.db.changes import Marks
 from django_leasequeue.db.counters import increment_if_free, update_free
@@ -24,7 +25,8 @@ from django_leasequeue.db.ids import (
     reserve_ids,
     update_in_order,
 )
-from django_leasequeue.db.inserts import insert_row, insert_rows
+from django_leasequeue.db.inserts import insert_row
+from django_leasequeue.db.instances import inserted
 from django_leasequeue.db.instants import DatabaseNow, loaded_time, stored_time
 from django_leasequeue.db.lanes import Lane, lanes
 from django_leasequeue.db.locks import (
@@ -81,6 +83,7 @@ __all__ = [
     "increment_if_free",
     "insert_row",
     "insert_rows",
+    "inserted",
     "is_connection_lost",
     "is_lock_wait",
     "is_passing_trouble",

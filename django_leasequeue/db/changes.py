@@ -31,10 +31,11 @@ class Marks:
         Marks of two connections are never equal. Raises the database's errors.
         """
         connection = self._connection
+        # With the driver's connection itself: a number that stands for it may come again.
         if connection.vendor == "sqlite":
             connection.ensure_connection()
             driver = connection.connection
-            return id(driver), driver.execute("PRAGMA data_version").fetchone()[0]
+            return driver, driver.execute("PRAGMA data_version").fetchone()[0]
         if connection.vendor != "mysql":
             return None
         with connection.wrap_database_errors:
@@ -42,7 +43,7 @@ class Marks:
             # mysqlclient has it, other drivers do not.
             if not hasattr(connection.connection, "stat"):
                 return None
-            return id(connection.connection), self._statements(connection.connection)
+            return connection.connection, self._statements(connection.connection)
 
     def _statements(self, driver) -> int | None:
         first = self._ask(driver)

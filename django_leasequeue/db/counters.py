@@ -39,15 +39,7 @@ def increment_if_free(rows, pk: int, counter: str, stamp: str, seconds: float) -
     done; not if the row has been removed. For use outside a transaction.
     """
     connection = transaction.get_connection(rows.db)
-    now_sql, _ = getattr(DatabaseNow(), f"as_{connection.vendor}")(None, connection)
-    quote = connection.ops.quote_name
-    statement = _INCREMENT[connection.vendor].format(
-        table=quote(rows.model._meta.db_table),
-        pk=quote(rows.model._meta.pk.column),
-        counter=quote(counter),
-        stamp=quote(stamp),
-        now=now_sql,
-    )
+    statement = _increment(rows.model, connection, counter, stamp)
     deadline = clock.now() + seconds
     pause = 0.001
     while True:
@@ -68,6 +60,24 @@ def increment_if_free(rows, pk: int, counter: str, stamp: str, seconds: float) -
             return False
         time.sleep(random.uniform(pause / 2, pause))
         pause = min(pause * 2, 0.02)
+
+
+_increments: dict[tuple, str] = {}
+
+
+def _increment(model, connection, counter: str, stamp: str) -> str:
+    key = (model, connection.vendor, counter, stamp)
+    if key not in _increments:
+        now, _ = getattr(DatabaseNow(), f"as_{connection.vendor}")(None, connection)
+        quote = connection.ops.quote_name
+        _increments[key] = _INCREMENT[connection.vendor].format(
+            table=quote(model._meta.db_table),
+            pk=quote(model._meta.pk.column),
+            counter=quote(counter),
+            stamp=quote(stamp),
+            now=now,
+        )
+    return _increments[key]
 
 
 def update_free(

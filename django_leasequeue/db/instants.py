@@ -6,6 +6,8 @@ from zoneinfo import ZoneInfo
 
 from django.db import models
 
+_INSTANT = models.DateTimeField()
+
 
 class DatabaseNow(models.Func):
     """The database's present time in UTC, plus `delta` (seconds or a timedelta, any sign).
@@ -15,11 +17,11 @@ class DatabaseNow(models.Func):
     """
 
     arity = 0
-    output_field: models.Field = models.DateTimeField()
+    output_field: models.Field = _INSTANT
 
     def __init__(self, delta: timedelta | float = 0):
         self.delta = delta if isinstance(delta, timedelta) else timedelta(seconds=delta)
-        super().__init__(output_field=models.DateTimeField())
+        super().__init__(output_field=_INSTANT)
 
     def as_sql(self, compiler, connection, *_, **__):
         raise NotImplementedError(f"No clock is known for {connection.vendor}.")

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from django.db import models, transaction
 
+from django_leasequeue.db.instances import loaded
+
 # Stand for the texts while the SQL is worked out. No parameter of the query's own has a NUL.
 _MARK = "\0text {}"
 
@@ -18,7 +20,8 @@ class _Query(NamedTuple):
     params: list[Any]
     # By the place of a column: what turns the driver's value into the field's.
     converters: dict[int, tuple[list[Callable], Any]]
-    annotations: list[str]
+    # Of all columns, by attribute, and of the annotations.
+    names: list[str]
 
 
 _known: dict[tuple, _Query] = {}
@@ -52,16 +55,14 @@ def _worked_out(queryset, connection) -> _Query:
     compiler = queryset.query.get_compiler(connection=connection)
     sql, params = compiler.as_sql()
     converters = compiler.get_converters([column for column, *_ in compiler.select])
-    names = list(queryset.query.annotation_select)
+    names = [field.attname for field in queryset.model._meta.concrete_fields]
+    names += queryset.query.annotation_select
     return _Query(sql, list(params), converters, names)
 
 
 def _instance(rows, known: _Query, values: list, connection):
     for place, (converters, expression) in known.converters.items():
-        for convert in converters:
-            values[place] = convert(values[place], expression, connection)
-    names = [field.attname for field in rows.model._meta.concrete_fields]
-    found = rows.model.from_db(rows.db, names, values[: len(names)])
-    for name, value in zip(known.annotations, values[len(names) :], strict=True):
-        setattr(found, name, value)
-    return found
+        if values[place] is not None:  # which every converter leaves as it is
+            for convert in converters:
+                values[place] = convert(values[place], expression, connection)
+    return loaded(rows, dict(zip(known.names, values, strict=True)))

@@ -7,6 +7,7 @@ savepoint and its release. MySQL and MariaDB wait for innodb_lock_wait_timeout (
 set), SQLite for the connection's timeout (5 s unless set).
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,7 +25,9 @@ SET_CONFIG('lock_timeout', CASE
 
 
 def _set_timeout(seconds: float) -> str:
-    return _SET_TIMEOUT.format(ms=max(1, int(seconds * 1000)))
+    # Rounded, so that the driver mostly knows the text already.
+    ms = math.ceil(seconds) * 1000 if seconds > 10 else max(1, int(seconds * 1000))
+    return _SET_TIMEOUT.format(ms=ms)
 
 
 class BoundedNow(DatabaseNow):

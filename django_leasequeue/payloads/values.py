@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from django.utils.safestring import SafeString
 
+from django_leasequeue.payloads.flat import flat_json
 from django_leasequeue.payloads.hints import describe_type, what_to_use
 from django_leasequeue.payloads.texts import breaks_databases
 
@@ -60,12 +61,14 @@ def dump(value: Any, *, what: str, max_bytes: int, names: Sequence[str] = ()) ->
     refuse: NaN, infinities, NUL, lone surrogates, numbers above `MAX_DIGITS` digits,
     nesting deeper than `MAX_DEPTH`, text longer than `max_bytes`.
     """
-    _check(value, what, max_bytes, names)
-    try:
-        text = _encode(value)
-    except ValueError as error:
-        # This process allows fewer digits than the default.
-        raise ValueError(f"{what}: {error}") from None
+    text = flat_json(value)
+    if text is None:
+        _check(value, what, max_bytes, names)
+        try:
+            text = _encode(value)
+        except ValueError as error:
+            # This process allows fewer digits than the default.
+            raise ValueError(f"{what}: {error}") from None
     if len(text) > max_bytes:
         raise _too_large(what, max_bytes)
     return text

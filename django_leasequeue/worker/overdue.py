@@ -65,10 +65,11 @@ class Overdue:
         """Return the job while it runs under the run's token."""
         mine = {"pk": self.run.job_id, "processing_token": self.run.token}
         now = ExpressionWrapper(DatabaseNow(), UTCDateTimeField())
+        # As a claim reads it: a broken text is for this job's next error to meet.
         errors = ExpressionWrapper(F("errors"), TextField())
         rows = Job.objects.using(database).running().filter(**mine)
-        rows = rows.annotate(now=now, errors_text=errors)
-        for values in rows.values("now", *_COLUMNS):
+        shown = rows.annotate(now=now, errors_text=errors)
+        for values in shown.values("now", *_COLUMNS):
             return Claimed(
                 claimed_at=values.pop("now"),
                 token=self.run.token,

@@ -7,8 +7,8 @@ from django_leasequeue.conf import conf
 from django_leasequeue.worker.listener import SAFETY_NET
 from django_leasequeue.worker.wakeup import Wakeup
 
-# Seconds between two looks at the mark, of which a job waits half. Each costs a tenth of a
-# millisecond of processor time, mostly for waking up: fifty a second are half a percent.
+# Seconds between two looks at the mark, of which a job waits half. Each costs up to a
+# quarter of a millisecond of processor time, mostly for waking up: fifty a second are a percent.
 _FILE_EVERY, _SERVER_EVERY = 0.02, 0.05
 # The same where a file's mark is looked at soon after a job.
 _FILE_RECENTLY = 0.008

@@ -20,7 +20,7 @@ from tests.workers import SETTINGS, end_leases, statuses, with_worker_tasks
 
 URL = "LEASEQUEUE_TEST_POSTGRES_URL"
 # Renewed after 4 s; a statement may take 2 s.
-SHORT = {**SETTINGS, "LEASE": 12, "SAFETY_BUFFER": 1, "NOTIFY": False}
+SHORT = {**SETTINGS, "LEASE": 12, "SAFETY_BUFFER": 1}
 LIMITS = (
     "lock_timeout",
     "statement_timeout",

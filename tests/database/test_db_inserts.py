@@ -37,6 +37,58 @@ def test_every_column_is_as_the_orm_writes_it(size):
         assert told is not None
 
 
+def due_in(seconds):
+    """A row with three parameters, one of them in an expression of its own."""
+    when = db.DatabaseNow(seconds + 1)
+    return {"task": str(seconds), "run_at": when, "created_at": WHEN}
+
+
+TASKS = ["a,b", "{}", '"', "\\", "\n", "%s", "NULL", "ä\U0001f600", "'; --", "\t \r"]
+
+
+def test_rows_are_in_order_and_every_text_arrives():
+    """Whatever the form is in which a database takes many values."""
+    new = [
+        {"task": task, "group": group, "run_at": WHEN, "created_at": WHEN}
+        for task in TASKS
+        for group in (None, *TASKS)
+    ]
+    with statements() as sent:
+        told = db.insert_rows(Job.objects.all(), new)
+    assert len(sent) == 1
+    found = list(Job.objects.order_by("pk").values_list("pk", "task", "group"))
+    assert [row[1:] for row in found] == [(one["task"], one["group"]) for one in new]
+    assert told in (None, [row[0] for row in found])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["[]"], ["[1]"], ["[1]"] * 2, ['["\\n\\u00e4"]', "[1.0]", "[1]", '["%s\\\\"]']],
+)
+def test_json_that_is_text_already(texts):
+    """It is stored as it is, character by character."""
+    new = [
+        {"task": "a", "args": text, "run_at": WHEN, "created_at": WHEN}
+        for text in texts
+    ]
+    db.insert_rows(Job.objects.all(), new, ["args"])
+    db.insert_row(Job.objects.all(), new[0], ["args"])
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT args FROM leasequeue_job ORDER BY id")
+        assert [args for (args,) in cursor.fetchall()] == [*texts, texts[0]]
+
+
+def test_equal_values_that_are_other_json():
+    """1, 1.0 and True are equal to Python, and not to whoever reads the column."""
+    metas = [{"x": [value]} for value in (1, True, 1.0)]
+    new = [
+        {"task": "a", "meta": one, "run_at": WHEN, "created_at": WHEN} for one in metas
+    ]
+    db.insert_rows(Job.objects.all(), new)
+    found = Job.objects.order_by("pk").values_list("meta", flat=True)
+    assert [type(one["x"][0]) for one in found] == [int, bool, float]
+
+
 def test_instants_are_the_databases():
     row = {"task": "a", "run_at": db.DatabaseNow(60), "created_at": db.DatabaseNow()}
     job = Job.objects.get(pk=db.insert_row(Job.objects.all(), row))
@@ -51,8 +103,9 @@ def test_no_rows_are_no_statement():
 
 def test_more_parameters_than_a_statement_takes(monkeypatch):
     """Several statements, all in order."""
-    monkeypatch.setattr("django_leasequeue.db.inserts._most_parameters", lambda _: 8)
-    new = [{"task": str(n), "run_at": WHEN, "created_at": WHEN} for n in range(5)]
+    limit = "django_leasequeue.db.bulk_inserts._most_parameters"
+    monkeypatch.setattr(limit, lambda _: 8)
+    new = [due_in(n) for n in range(5)]
     with statements() as sent:
         told = db.insert_rows(Job.objects.all(), new)
     assert len(sent) == 3
@@ -72,7 +125,7 @@ def test_sqlite_is_asked_how_many_parameters_it_takes():
     limit = connection.connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER)
     connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 30)
     try:
-        new = [{"task": str(n), "run_at": WHEN, "created_at": WHEN} for n in range(25)]
+        new = [due_in(n) for n in range(25)]
         assert len(db.insert_rows(Job.objects.all(), new)) == 25
     finally:
         connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, limit)

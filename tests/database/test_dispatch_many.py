@@ -142,7 +142,7 @@ def test_111_the_same_as_one_by_one(settings):
         for spec in specs:
             options = {
                 name: getattr(spec, name)
-                for name in JobSpec.__dataclass_fields__
+                for name in JobSpec._fields
                 if name not in ("task", "args", "kwargs")
             }
             answer = Job.objects.dispatch(spec.task, spec.args, spec.kwargs, **options)

@@ -176,7 +176,9 @@ def test_another_violation_is_raised(dedup, monkeypatch):
     taken = JobFactory()
     insert = db.insert_row
     monkeypatch.setattr(
-        db, "insert_row", lambda rows, new: insert(rows, {**new, "id": taken.pk})
+        db,
+        "insert_row",
+        lambda rows, new, texts: insert(rows, {**new, "id": taken.pk}, texts),
     )
     with statements() as seen, pytest.raises(IntegrityError):
         dispatch(dedup=dedup)

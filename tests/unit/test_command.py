@@ -3,7 +3,7 @@
 import pytest
 
 from tests import matrix
-from tests.__main__ import DATABASES, parse
+from tests.__main__ import DATABASES, Session, parse
 from tests.processes import ROOT
 
 
@@ -43,9 +43,20 @@ def test_the_newest_pair_runs_every_folder_on_every_database(database):
 
 
 @pytest.mark.parametrize("database", DATABASES)
-@pytest.mark.parametrize("is_newest", [False, True])
-def test_what_a_part_names_exists_and_parts_have_their_order(database, is_newest):
-    for part, words in matrix.parts(database, is_newest).items():
+@pytest.mark.parametrize("place", [(True, False), (False, True), (False, False)])
+def test_what_a_part_names_exists_and_parts_have_their_order(database, place):
+    for part, words in matrix.parts(database, *place).items():
         assert part in matrix.PARTS
         for word in words:
             assert (ROOT / word.removeprefix("--ignore=")).exists()
+
+
+def test_the_checks_have_a_minute_of_chaos_on_each_database():
+    session = Session(parse(["--checks"]))
+    session.program_of = {"3.11": "old", "3.13": "new"}
+    session.plan({})
+    chaos = [run.command for run in session.runs if run.name.startswith("chaos")]
+    assert chaos == [
+        ["new", "-m", "benchmarks.chaos", "--seconds", "60", "--db", database]
+        for database in DATABASES
+    ]

@@ -1,5 +1,6 @@
 """Tasks by name: registration, clashes, options that can't be, discovery."""
 
+import re
 import sys
 from unittest import mock
 
@@ -192,6 +193,31 @@ def test_bind_names_the_argument(args, kwargs, words):
     """What does not fit is told with the task, its signature and the argument."""
     with pytest.raises(TypeError, match=rf"fit shop\.send\(a, b, \*, c=0\): .*{words}"):
         options(lambda a, b, *, c=0: None).bind(args, kwargs)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: None,
+        lambda a, b=None: None,
+        lambda a, /, b=None, *more: None,
+        lambda a=None, **named: None,
+        lambda *all: None,
+        lambda a, *, b: None,
+        lambda a, *, b=None: None,
+    ],
+)
+@pytest.mark.parametrize("count", range(4))
+def test_bind_by_position_alone(function, count):
+    """The shorter way that most dispatches take refuses and accepts the same."""
+    made = options(function)
+    try:
+        made.signature.bind(*range(count))
+    except TypeError as error:
+        with pytest.raises(TypeError, match=re.escape(str(error))):
+            made.bind(list(range(count)), {})
+    else:
+        made.bind(list(range(count)), {})
 
 
 def test_context_is_not_an_argument():

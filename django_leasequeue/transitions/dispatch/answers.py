@@ -116,7 +116,9 @@ def count(rows, owner) -> None:
         rows, owner.pk, "suppressed", "last_suppressed_at", COUNTING
     )
     if done:
-        _forget(owner, _counted())
+        # Read from the database when they are first asked for.
+        for name in ("suppressed", "last_suppressed_at"):
+            owner.__dict__.pop(name, None)
 
 
 def count_many(rows, skipped: Counter[int], *, locked: set[int]) -> None:

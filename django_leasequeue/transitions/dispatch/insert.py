@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
 from django.db import IntegrityError
-from django.db.models import DEFERRED, F
+from django.db.models import F
 
 from django_leasequeue import db
 from django_leasequeue.specs import Prepared
@@ -15,6 +16,13 @@ from django_leasequeue.specs import Prepared
 # max_allowed_packet in use (MariaDB's 16 MiB), and escaping at most doubles a text.
 ROWS = 1000
 BYTES = 4 * 1024 * 1024
+
+# Columns that are given as JSON text.
+TEXTS = ("args", "kwargs")
+
+NOW = db.DatabaseNow()
+# Equal ones are one, so that it is seen at once that many jobs are due at one time.
+_now = lru_cache(db.DatabaseNow)
 
 
 def insert(rows, wanted: Prepared, seconds: float | None = None):
@@ -26,8 +34,8 @@ def insert(rows, wanted: Prepared, seconds: float | None = None):
     if seconds is not None:
         columns["created_at"] = db.BoundedNow(seconds)
     with _explained(rows):
-        columns["id"] = db.insert_row(rows, columns)
-    return _job(rows, columns)
+        columns["id"] = db.insert_row(rows, columns, TEXTS)
+    return _job(rows, wanted, columns)
 
 
 def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
@@ -37,17 +45,14 @@ def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
     the same in every batch, so that two batches of the same ones never wait for each other
     in a ring. `suppressed`: how many dispatches each job has answered from the start.
     """
-    new = [_columns(one) for one in wanted]
-    for columns, times in zip(new, suppressed, strict=True):
-        if times:
-            columns |= {"suppressed": times, "last_suppressed_at": db.DatabaseNow()}
     keyed = [place for place, one in enumerate(wanted) if one.key is not None]
     ordered = sorted(keyed, key=lambda place: wanted[place].key or ())
     with _explained(rows):
         # On SQLite whoever writes is alone.
         if ordered == keyed or not db.has_row_locks(rows):
-            _insert_in_order(rows, wanted, new)
-        elif (ids := db.reserve_ids(rows, len(new))) is not None:
+            return _insert_in_chunks(rows, wanted, suppressed)
+        new = list(map(_columns, wanted, suppressed))
+        if (ids := db.reserve_ids(rows, len(new))) is not None:
             for columns, pk in zip(new, ids, strict=True):
                 columns["id"] = pk
             unkeyed = sorted(set(range(len(new))).difference(keyed))
@@ -59,38 +64,53 @@ def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
             )
         else:
             _insert_then_hand_out(rows, wanted, new, [new[place] for place in ordered])
-    return [_job(rows, columns) for columns in new]
+    return [_job(rows, *pair) for pair in zip(wanted, new, strict=True)]
 
 
-def _columns(wanted: Prepared) -> dict[str, Any]:
+def _insert_in_chunks(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
+    jobs = []
+    for start, end in _chunks(wanted):
+        some = wanted[start:end]
+        new = list(map(_columns, some, suppressed[start:end]))
+        _insert_chunk(rows, new)
+        jobs += [_job(rows, *pair) for pair in zip(some, new, strict=True)]
+    return jobs
+
+
+def _columns(wanted: Prepared, suppressed: int = 0) -> dict[str, Any]:
+    """Return the row of a job by column, without what is at its default."""
+    values, texts, dedup = wanted.values, wanted.texts, wanted.dedup
     columns = {
-        **wanted.values,
-        "run_at": wanted.run_at or db.DatabaseNow(wanted.delay),
-        "created_at": db.DatabaseNow(),
+        "task": values["task"],
+        "queue": values["queue"],
+        "args": texts["args"],
+        "priority": values["priority"],
+        "max_attempts": values["max_attempts"],
+        "run_at": wanted.run_at or (_now(wanted.delay) if wanted.delay else NOW),
+        "created_at": NOW,
     }
-    if wanted.dedup is not None:
-        window = wanted.dedup.window
-        columns |= {
-            "dedup_id": wanted.dedup.id,
-            "dedup_ttl": window,
-            "dedup_until": window and db.DatabaseNow(window),
-            "dedup_hold": wanted.dedup.hold,
-        }
+    if values["kwargs"]:
+        columns["kwargs"] = texts["kwargs"]
+    for name in ("meta", "group"):
+        if values[name]:
+            columns[name] = values[name]
+    if dedup is not None:
+        columns["dedup_id"], columns["dedup_hold"] = dedup.id, dedup.hold
+        if dedup.ttl is not None:
+            columns["dedup_ttl"] = dedup.window
+            columns["dedup_until"] = _now(dedup.window)
+    if suppressed:
+        columns |= {"suppressed": suppressed, "last_suppressed_at": NOW}
     return columns
 
 
-def _job(rows, columns: dict[str, Any]):
+def _job(rows, wanted: Prepared, columns: dict[str, Any]):
     """Return the job of a row that was inserted.
 
     What the database computed is left out: read when it is first asked for, so that a
     dispatch that nobody asks costs no second statement.
     """
-    names, values = [], []
-    for field in rows.model._meta.concrete_fields:
-        value = columns[field.name] if field.name in columns else field.get_default()
-        names.append(field.attname)
-        values.append(DEFERRED if hasattr(value, "resolve_expression") else value)
-    return rows.model.from_db(rows.db, names, values)
+    return db.inserted(rows, columns | wanted.values)
 
 
 def _insert_in_order(rows, wanted: list[Prepared], new: list[dict]) -> None:
@@ -136,7 +156,7 @@ def _insert_chunk(rows, new: list[dict]) -> None:
         mark = uuid4()
         for columns in new:
             columns["last_token"] = mark
-    ids = db.insert_rows(rows, new)
+    ids = db.insert_rows(rows, new, TEXTS)
     if ids is None:
         ids = list(
             rows.filter(pk__gte=db.first_inserted_id(rows), last_token=mark)

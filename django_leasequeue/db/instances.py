@@ -1,0 +1,61 @@
+"""Model instances of rows whose values are known, without the model's slow constructor."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from django.db.models import DEFERRED
+from django.db.models.base import ModelState
+from django.db.models.signals import post_init, pre_init
+
+
+def loaded(rows, values: dict[str, Any]):
+    """Return what from_db() would make of a row of these values by attribute.
+
+    `values`: becomes the instance's own; what is not among them is deferred.
+    """
+    model = rows.model
+    if _constructor_is_heard(model):
+        names = [field.attname for field in model._meta.concrete_fields]
+        known = [values.get(name, DEFERRED) for name in names]
+        return model.from_db(rows.db, names, known)
+    state = values["_state"] = ModelState()
+    state.adding, state.db = False, rows.db
+    made = model.__new__(model)
+    made.__dict__ = values
+    return made
+
+
+def inserted(rows, values: dict[str, Any]):
+    """Return the instance of a row that was inserted with these values by attribute.
+
+    Fields that are not among them are at their defaults. What is an expression is deferred:
+    the database worked it out, and it is read when it is first asked for.
+    """
+    defaults, fresh = _defaults(rows.model)
+    known = defaults | values
+    for name in fresh.keys() - values.keys():
+        known[name] = fresh[name]()
+    for name, value in values.items():
+        if hasattr(value, "resolve_expression"):
+            del known[name]
+    return loaded(rows, known)
+
+
+@lru_cache
+def _defaults(model) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
+    """Return the defaults in the order of the fields, and what makes those that change."""
+    fields = model._meta.concrete_fields
+    defaults = {field.attname: field.get_default() for field in fields}
+    fresh = {
+        field.attname: field.get_default
+        for field in fields
+        if isinstance(defaults[field.attname], list | dict)
+    }
+    return defaults, fresh
+
+
+def _constructor_is_heard(model) -> bool:
+    """Whether somebody has to be told that an instance is made."""
+    signals = (pre_init, post_init)
+    return any(signal.receivers and signal.has_listeners(model) for signal in signals)
