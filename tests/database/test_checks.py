@@ -75,7 +75,7 @@ def test_nothing_to_say_about_the_test_databases():
 def test_django_runs_the_checks(settings):
     """Among all others, with a database at hand."""
     settings.LEASEQUEUE = {"THREADS": 0}
-    MigrationRecorder(connection).record_unapplied("leasequeue", "0001_initial")
+    MigrationRecorder(connection).record_unapplied("leasequeue", "0002_notify")
     found = ids(run_checks(databases=["default"]))
     assert {"E004", "W111"} <= set(found)
 
@@ -165,16 +165,16 @@ def test_e102_tables_without_transactions():
 
 def test_w111_unapplied_migrations():
     """Case 188: a database that a release is ahead of."""
-    MigrationRecorder(connection).record_unapplied("leasequeue", "0001_initial")
+    MigrationRecorder(connection).record_unapplied("leasequeue", "0002_notify")
     [found] = asked()
     assert ids([found]) == ["W111"]
-    assert "lacks 0001_initial" in found.msg
+    assert "lacks 0002_notify" in found.msg
     assert found.hint == "Run 'manage.py migrate --database default'."
 
 
 def test_migrate_is_not_told_to_migrate(monkeypatch):
     """Its checks run before it does, also the first time; they neither warn nor stop it."""
-    MigrationRecorder(connection).record_unapplied("leasequeue", "0001_initial")
+    MigrationRecorder(connection).record_unapplied("leasequeue", "0002_notify")
     monkeypatch.setattr(sys, "argv", ["manage.py", "migrate"])
     assert asked() == []
 
@@ -194,7 +194,7 @@ def test_w112_missing_table():
 def test_each_alias_is_asked_for_itself(settings):
     """Of those at hand, and only where the router lets jobs be."""
     MigrationRecorder(connections["other"]).record_unapplied(
-        "leasequeue", "0001_initial"
+        "leasequeue", "0002_notify"
     )
     assert asked() == []
     [found] = asked("default", "other")

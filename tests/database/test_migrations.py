@@ -313,7 +313,7 @@ def test_184_migrate_where_the_router_leads():
 
 DAMAGES = {
     "no tables": ["DROP TABLE leasequeue_job"],
-    "no column": ["ALTER TABLE leasequeue_job DROP COLUMN released_dedup_id"],
+    "no column": ["ALTER TABLE leasequeue_job DROP COLUMN args"],
 }
 
 
