@@ -10,7 +10,7 @@ from typing import Any
 from django.core.exceptions import EmptyResultSet
 from django.db import DatabaseError, models, transaction
 from django.db.models import Case, Q, Value, When
-from django.db.models.lookups import Exact
+from django.db.models.lookups import Exact, Lookup
 
 from django_leasequeue import clock
 from django_leasequeue.db.errors import in_transaction, is_lock_wait
@@ -32,30 +32,24 @@ def by_key(rows, ids, **condition):
     return rows.filter(unindexed(Q(**condition), using=rows.db), _Keys(ids))
 
 
-class _Keys(models.Expression):
+class _Keys(Lookup):
     """Whether a row's primary key is one of these integers.
 
     Written into the statement: as parameters, hundreds of them take Django and the driver
-    longer than the server.
+    longer than the server. A Lookup, since of any other condition Django asks whether it
+    equals True, and for that no index serves.
     """
 
-    conditional = True
+    prepare_rhs = False
 
     def __init__(self, ids: Iterable[int]) -> None:
-        super().__init__(output_field=models.BooleanField())
-        self._ids, self._key = ", ".join(map(str, map(int, ids))), models.F("pk")
-
-    def get_source_expressions(self):
-        return [self._key]
-
-    def set_source_expressions(self, exprs):
-        [self._key] = exprs
+        super().__init__(models.F("pk"), tuple(map(int, ids)))
 
     def as_sql(self, compiler, connection):
-        if not self._ids:
+        if not self.rhs:
             raise EmptyResultSet
-        key, params = compiler.compile(self._key)
-        return f"{key} IN ({self._ids})", params
+        key, params = self.process_lhs(compiler, connection)
+        return f"{key} IN ({', '.join(map(str, self.rhs))})", params
 
 
 def unindexed(condition: Q, *, using: str):

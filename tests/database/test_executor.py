@@ -129,7 +129,7 @@ def test_quick_jobs_are_claimed_ahead_and_slow_ones_are_not(
         job = tasks.add.dispatch(1, 1).job
         working.start_all()
         assert working.word(job) == "succeeded"
-    assert working.executor.room() > 100
+    assert working.executor.room() > 1
     # As long as the only thread has a job that takes its time, nobody would start soon.
     monkeypatch.setattr(executing, "HORIZON", 0)
     job = tasks.announce_then_wait.dispatch(announcement.path).job
@@ -138,7 +138,7 @@ def test_quick_jobs_are_claimed_ahead_and_slow_ones_are_not(
     assert working.executor.room() == 0
     announcement.release()
     assert working.word(job) == "succeeded"
-    assert working.executor.room() > 100
+    assert working.executor.room() > 1
 
 
 @pytest.mark.parametrize("given", [{"max_jobs": 9}, {"suspects": "only"}])
