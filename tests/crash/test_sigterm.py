@@ -133,6 +133,8 @@ def test_an_outcome_that_comes_during_the_stop_is_stored(worker, announcement):
     other = tasks.announce_then_wait.dispatch(announcement.path, "other").job
     announcement.wait()
     process.send(signal.SIGTERM)
+    # Two signals that are pending at one time are one.
+    process.wait_for("The worker stops")
     announcement.release()
     eventually(lambda: statuses()[Status.SUCCEEDED] == 1)
     process.send(signal.SIGTERM)
