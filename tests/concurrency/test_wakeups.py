@@ -10,6 +10,7 @@ from django_leasequeue import db
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
 from tests.helpers import DEADLINE, eventually
+from tests.listening import holders
 from tests.road import row
 from tests.tasks import add
 from tests.workers import SETTINGS, with_worker_tasks
@@ -32,23 +33,10 @@ def idle(worker_process):
         process = worker_process(*arguments, settings={**SELDOM, **settings})
         runs(process, add.dispatch(1, 2).job)
         if connection.vendor == "postgresql":
-            eventually(waiting)
+            eventually(holders)
         return process
 
     return start
-
-
-def waiting():
-    """Return the server's processes whose workers wait to be told (PostgreSQL)."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"
-            " AND classid = %s AND objid = 'leasequeue_job'::regclass::oid"
-            " AND database ="
-            " (SELECT oid FROM pg_database WHERE datname = current_database())",
-            [db.notify._LOCK],
-        )
-        return {pid for (pid,) in cursor.fetchall()}
 
 
 def runs(process, job):
@@ -77,7 +65,7 @@ def test_a_dispatch_in_a_transaction_wakes_at_its_commit(idle):
         job = add.dispatch(1, 2).job
         if connection.vendor == "postgresql":
             # What the worker would be told, it would be told by now.
-            assert waiting()
+            assert holders()
         assert row(job)["claims"] == 0
     runs(process, job)
 
@@ -107,7 +95,7 @@ def test_without_notify_nobody_listens(worker_process):
     process = worker_process("--processes=1", settings=off)
     for number in range(3):
         runs(process, add.dispatch(number, 2).job)
-        assert waiting() == set()
+        assert holders() == set()
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%%'"
@@ -120,10 +108,10 @@ def test_a_listener_that_is_cut_off_comes_back(idle):
     if connection.vendor != "postgresql":
         pytest.skip("no other database tells")
     process = idle()
-    [former] = waiting()
+    [former] = holders()
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s)", [former])
-    eventually(lambda: waiting() - {former})
+    eventually(lambda: holders() - {former})
     for number in range(3):
         runs(process, add.dispatch(number, 2).job)
 
@@ -133,9 +121,9 @@ def test_a_killed_worker_waits_no_longer(idle):
     if connection.vendor != "postgresql":
         pytest.skip("no other database tells")
     process = idle("--in-process")
-    assert len(waiting()) == 1
+    assert len(holders()) == 1
     os.kill(process.pid, signal.SIGKILL)
-    eventually(lambda: not waiting())
+    eventually(lambda: not holders())
 
 
 def test_two_idle_workers_share_what_comes(idle):

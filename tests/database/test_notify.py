@@ -17,6 +17,7 @@ from django_leasequeue.worker import listener as listening
 from django_leasequeue.worker.listener import Listener, State
 from django_leasequeue.worker.wakeup import Wakeup
 from tests.helpers import DEADLINE, eventually, in_thread, new_connection
+from tests.listening import holders
 from tests.road import claim
 from tests.tasks import add
 
@@ -50,19 +51,6 @@ def heard(line):
     # Notifications come in the order of commits, before the answer to a later statement.
     line.check()
     return line.hear()
-
-
-def holders():
-    """Return the server's processes that hold the lock of those who wait."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"
-            " AND mode = 'ShareLock' AND database ="
-            " (SELECT oid FROM pg_database WHERE datname = current_database())"
-            " AND classid = %s AND objid = 'leasequeue_job'::regclass::oid",
-            [db.notify._LOCK],
-        )
-        return {pid for (pid,) in cursor.fetchall()}
 
 
 # --- The triggers
