@@ -122,13 +122,8 @@ class NotifyWorkers(Operation):
 class ForgetWorkers(NotifyWorkers):
     """The opposite of NotifyWorkers."""
 
-    def database_forwards(self, app_label, schema_editor, from_state, to_state):
-        """Remove the triggers and their function."""
-        self._run(schema_editor, from_state, db.no_notify_statements)
-
-    def database_backwards(self, app_label, schema_editor, from_state, to_state):
-        """Make them again."""
-        self._run(schema_editor, from_state, db.notify_statements)
+    database_forwards = NotifyWorkers.database_backwards
+    database_backwards = NotifyWorkers.database_forwards
 
     def describe(self):
         return f"Have PostgreSQL tell nobody of new rows of {self.model}"
