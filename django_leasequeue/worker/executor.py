@@ -262,7 +262,7 @@ class Executor:
             ids[run.job.token, word].append(run.job.id)
         for (token, word), some in ids.items():
             self._leases.finished(token, some, word)
-        # Its thread has woken the loop; a stop and a drain go by what is stored.
+        # A stop, a drain and a job that is to run alone wait for what is stored.
         if self._stop.asked or not self._running:
             self._wake()
 

@@ -1,5 +1,7 @@
 """How many jobs to claim before anybody is free to run them."""
 
+from math import inf
+
 from django_leasequeue import clock
 
 # Seconds within which a job that is claimed ahead is expected to start: a batch of quick
@@ -21,7 +23,7 @@ class Forecast:
     def __init__(self) -> None:
         # Seconds that a run takes, and between the ends of two while there is work. Nothing
         # is claimed ahead as long as nothing is known.
-        self._length = self._interval = float("inf")
+        self._length = self._interval = inf
         self._last_end = 0.0
 
     def ended(self, started_at: float) -> None:
@@ -39,10 +41,10 @@ class Forecast:
         """
         if self._length > HORIZON:
             return 0
-        return int(part * min(HORIZON, _MOST * self._interval) / self._interval)
+        if self._interval * _MOST < HORIZON:
+            return int(part * _MOST)
+        return int(part * HORIZON / self._interval)
 
 
 def _mean(before: float, newest: float) -> float:
-    if before == float("inf"):
-        return newest + 1e-9
-    return before + _WEIGHT * (newest - before) + 1e-12
+    return newest if before == inf else before + _WEIGHT * (newest - before)
