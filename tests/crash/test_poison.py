@@ -53,13 +53,18 @@ def test_062_only_the_job_that_kills_its_process_fails(worker, announcement):
     assert process.wait() == 0
 
 
-def test_062_hundreds_that_were_claimed_ahead_of_it_never_notice(worker, announcement):
+def test_062_hundreds_that_were_claimed_ahead_of_it_never_notice(
+    worker_process, announcement
+):
     """Quick jobs wait behind a poison job in its process, beside three long ones."""
     innocent = [
         tasks.announce_then_wait.dispatch(announcement.path, number).job
         for number in range(3)
     ]
-    process = worker("--processes=1", "--threads=4", "--verbosity=0")
+    process = worker_process(
+        *["--processes=1", "--threads=4", "--verbosity=0"],
+        settings={"TASK_MODULES": ["tests.worker_tasks", "tests.far_horizon"]},
+    )
     for _ in innocent:
         announcement.wait()
     # By these it learns that jobs are quick.
