@@ -13,6 +13,7 @@ import threading
 import weakref
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.signals import connection_created
 
@@ -51,8 +52,7 @@ class Bounded:
         if connection.vendor == "sqlite" or connection.in_atomic_block:
             return
         if self._seconds is None:
-            lease = shortest_lease(Selection())
-            self._seconds = min(max(lease / _PART, _SHORTEST), _LONGEST)
+            self._seconds = _patience()
         if connection not in _prepared:
             _prepare(connection, self._seconds)
         elif clock.now() - self._used_at > self._seconds:
@@ -67,6 +67,14 @@ class Bounded:
         with _lock:
             _calls.pop(id(self), None)
         self._used_at = clock.now()
+
+
+def _patience() -> float:
+    try:
+        lease = shortest_lease(Selection())
+    except ImproperlyConfigured:
+        return _LONGEST  # which the checks tell of, whose own statements these may be
+    return min(max(lease / _PART, _SHORTEST), _LONGEST)
 
 
 def let_go(database: str) -> None:

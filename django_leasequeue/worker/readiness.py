@@ -4,6 +4,7 @@ from django.db import InterfaceError, OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from django_leasequeue.models import Job
+from django_leasequeue.worker import bounded
 from django_leasequeue.worker.log import logger
 
 
@@ -15,13 +16,16 @@ def missing_migrations(database: str) -> list[str]:
     label = Job._meta.app_label
     connection = connections[database]
     try:
-        executor = MigrationExecutor(connection)
+        with bounded.Bounded(database):
+            executor = MigrationExecutor(connection)
     except (InterfaceError, OperationalError) as error:
         logger.warning(
             "The database does not answer yet: %s", error, extra={"database": database}
         )
         connection.close()
         return []
+    finally:
+        bounded.let_go(database)
     targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == label]
     plan = executor.migration_plan(targets)
     return [migration.name for migration, _ in plan if migration.app_label == label]

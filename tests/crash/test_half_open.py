@@ -77,6 +77,19 @@ def test_a_run_is_told_that_its_lease_can_not_be_known(through_a_proxy, announce
     end(process)
 
 
+def test_a_worker_starts_on_a_dead_line_and_works_once_it_is_not(worker_process):
+    """What it asks the database before it starts is not waited for without end, either."""
+    with proxied() as (proxy, environment):
+        proxy.swallow()
+        process = worker_process(settings=LEASE, env=environment)
+        process.wait_for("The worker starts")
+        assert "The database does not answer yet" in process.output
+        proxy.forward()
+        job = tasks.record_effect.dispatch("later").job
+        eventually(lambda: row(job)["status"] == Status.SUCCEEDED)
+        end(process)
+
+
 @pytest.mark.parametrize("trouble", ["refuse", "cut"])
 def test_097_098_an_outage_ends_no_worker_and_no_run(
     through_a_proxy, announcement, trouble

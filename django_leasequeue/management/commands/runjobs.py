@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import ArgumentParser
+from contextlib import ExitStack
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -12,7 +13,7 @@ from django_leasequeue.management.worker_options import (
     warn_of_unknown_queues,
     worker_options,
 )
-from django_leasequeue.worker import log
+from django_leasequeue.worker import bounded, log
 from django_leasequeue.worker.connections import close_idle
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.progress import Progress, drain_display
@@ -91,7 +92,11 @@ class Command(BaseCommand):
     def check(self, *args: Any, **kwargs: Any) -> None:
         """Run the system checks, as far as that is possible without a database."""
         try:
-            super().check(*args, **kwargs)
+            with ExitStack() as stack:
+                for alias in connections:
+                    stack.callback(bounded.let_go, alias)
+                    stack.enter_context(bounded.Bounded(alias))
+                super().check(*args, **kwargs)
         except (InterfaceError, OperationalError) as error:
             log.logger.warning("Some system checks were left out: %s", error)
 
