@@ -27,7 +27,21 @@ class Dispatch(NamedTuple):
         return self.outcome == DispatchOutcome.ADDED
 
 
-class JobQuerySet(models.QuerySet):
+class VerbQuerySet(models.QuerySet):
+    """A queryset with verbs for the whole table."""
+
+    def _rows(self):
+        if self.query.where or self.query.is_sliced:
+            raise TypeError(
+                "This verb is for the whole table and would ignore the filter. Call it on "
+                f"{self.model.__name__}.objects or {self.model.__name__}.objects.using(alias)."
+            )
+        # Every read of a verb goes where it writes: a replica may not have the row yet.
+        alias = self._db or router.db_for_write(self.model)  # type: ignore[attr-defined]
+        return models.QuerySet(self.model, using=alias)
+
+
+class JobQuerySet(VerbQuerySet):
     """Jobs, and everything that is done with them. `using(alias)` chooses the database."""
 
     # --- Adjectives
@@ -190,16 +204,6 @@ class JobQuerySet(models.QuerySet):
         be imported, or their own rules are not known.
         """
         return transitions.prune.prune(self._rows(), queue, dry_run, after_step)
-
-    def _rows(self):
-        if self.query.where or self.query.is_sliced:
-            raise TypeError(
-                "This verb is for the whole queue and would ignore the filter. Call it on "
-                "Job.objects or Job.objects.using(alias)."
-            )
-        # Every read of a verb goes where it writes: a replica may not have the row yet.
-        alias = self._db or router.db_for_write(self.model)  # type: ignore[attr-defined]
-        return models.QuerySet(self.model, using=alias)
 
     # So that a template can't call what it is handed.
     for _verb in (

@@ -111,7 +111,7 @@ def _explain_postgres(connection, statement, params):
 def _walk(node, statement):
     kind = node["Node Type"]
     statement.sorts |= "Sort" in kind
-    if "Index Name" in node:
+    if "Index Name" in node and node.get("Relation Name", TABLE) == TABLE:
         name = node["Index Name"]
         statement.indexes.add(PRIMARY if name == f"{TABLE}_pkey" else name)
     if kind.endswith("Scan") and node.get("Relation Name", TABLE) == TABLE:

@@ -28,7 +28,7 @@ from django_leasequeue.db.ids import (
 from django_leasequeue.db.inserts import insert_row
 from django_leasequeue.db.instances import inserted
 from django_leasequeue.db.instants import DatabaseNow, loaded_time, stored_time
-from django_leasequeue.db.lanes import Lane, lanes
+from django_leasequeue.db.lanes import QUEUES, Lane, lanes
 from django_leasequeue.db.locks import (
     by_key,
     forced,
@@ -49,6 +49,7 @@ from django_leasequeue.db.notify import (
     can_listen,
     no_notify_statements,
     notify_statements,
+    tell_workers,
 )
 from django_leasequeue.db.prepared import prepared
 from django_leasequeue.db.removal import (
@@ -61,6 +62,7 @@ from django_leasequeue.db.schema import Exactly, PartialIndex, exact_collation
 from django_leasequeue.db.waits import BoundedNow, bounded_transaction, waiting_at_most
 
 __all__ = [
+    "QUEUES",
     "BoundedNow",
     "DatabaseNow",
     "Exactly",
@@ -107,6 +109,7 @@ __all__ = [
     "stored_time",
     "take",
     "take_write_lock",
+    "tell_workers",
     "unindexed",
     "update_free",
     "update_in_order",

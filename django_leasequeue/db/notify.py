@@ -67,6 +67,18 @@ def no_notify_statements(connection, table: str) -> list[str]:
     ]
 
 
+def tell_workers(using: str, table: str) -> None:
+    """Tell workers that there may be jobs in the job table; elsewhere they look by themselves."""
+    connection = connections[using]
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT pg_catalog.pg_notify('{_CHANNEL}' || %s::regclass::oid::text, '')",
+            [connection.ops.quote_name(table)],
+        )
+
+
 def can_be_told() -> bool:
     """Whether the driver for PostgreSQL is one that a `Line` works with."""
     # Here, since it needs a driver for PostgreSQL.

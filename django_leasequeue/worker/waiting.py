@@ -4,30 +4,30 @@ from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
 
 from django_leasequeue.db import DatabaseNow
-from django_leasequeue.models import Job
+from django_leasequeue.models import Job, Queue
 from django_leasequeue.selection import Selection
 from django_leasequeue.worker.log import counted
 from django_leasequeue.worker.options import WorkerOptions
 
 
 def due_jobs(options: WorkerOptions) -> int:
-    """Return how many jobs are due in the queues that the worker takes."""
+    """Return how many jobs are due in the queues that the worker takes now."""
     jobs: QuerySet[Job] = Job.objects.using(options.database).due()
-    return jobs.filter(_taken(options.selection)).count()
+    return jobs.filter(_taken(options.selection) & ~_paused(options)).count()
 
 
 def jobs_left(options: WorkerOptions) -> str:
     """Return a sentence about the jobs that still wait, "" if there are none."""
     taken, due = _taken(options.selection), Q(run_at__lte=DatabaseNow())
-    numbers = (
-        Job.objects.using(options.database)
-        .pending()
-        .aggregate(
-            due=Count("pk", filter=taken & due),
-            later=Count("pk", filter=taken & ~due),
-            others=Count("pk", filter=~taken),
-            next_at=Min("run_at", filter=taken & ~due),
-        )
+    paused = taken & _paused(options)
+    now, later = taken & ~paused & due, taken & ~paused & ~due
+    pending: QuerySet[Job] = Job.objects.using(options.database).pending()
+    numbers = pending.aggregate(
+        due=Count("pk", filter=now),
+        later=Count("pk", filter=later),
+        paused=Count("pk", filter=paused),
+        others=Count("pk", filter=~taken),
+        next_at=Min("run_at", filter=later),
     )
     parts = []
     if numbers["due"]:
@@ -37,12 +37,21 @@ def jobs_left(options: WorkerOptions) -> str:
         parts.append(
             f"{numbers['later']} not due yet (the next at {next_at:%Y-%m-%d %H:%M:%S %Z})"
         )
+    if numbers["paused"]:
+        held = pending.filter(paused).order_by("queue").values_list("queue", flat=True)
+        names = ", ".join(held.distinct())
+        parts.append(f"{numbers['paused']} in paused queues ({names})")
     if numbers["others"]:
         parts.append(f"{numbers['others']} in queues that this worker does not take")
-    total = numbers["due"] + numbers["later"] + numbers["others"]
+    total = sum(numbers[kind] for kind in ("due", "later", "paused", "others"))
     return (
         f"Still waiting: {counted(total, 'job')}: {', '.join(parts)}." if total else ""
     )
+
+
+def _paused(options: WorkerOptions) -> Q:
+    paused = Queue.objects.using(options.database).paused()
+    return Q(queue__in=list(paused.values_list("name", flat=True)))
 
 
 def _taken(selection: Selection) -> Q:

@@ -12,7 +12,7 @@ from django.db import connections
 
 from django_leasequeue import db
 from django_leasequeue.dedup import Dedup
-from django_leasequeue.models import Job
+from django_leasequeue.models import Job, Queue
 from django_leasequeue.outcomes import Failed, Succeeded
 from django_leasequeue.transitions import prune as pruning
 from tests.backlog import analyze, multiply
@@ -125,6 +125,22 @@ def test_158_claim(queues, exclude, first):
             assert "leasequeue_claim" in statement.indexes, statement
     writes = [statement for statement in seen if statement.sql.startswith("UPDATE")]
     assert all(PRIMARY in statement.indexes for statement in writes), seen
+
+
+@pytest.mark.parametrize(
+    "queues, exclude, first",
+    [("nobody's,q1", "", "q1"), ("*", "", "q0"), ("*", "q0", "q1")],
+)
+def test_158_claim_beside_a_paused_backlog(queues, exclude, first):
+    """Thousands of due jobs in a paused queue cost a claim a look at their lane."""
+    Queue.objects.using("other").pause("nobody's")
+    try:
+        with watched("other") as seen:
+            jobs = claim(LIMIT, queues, exclude, using="other", expired=False)
+    finally:
+        Queue.objects.using("other").resume("nobody's")
+    assert {job.queue for job in jobs} == {first}
+    assert_cheap(seen)
 
 
 def test_claim_that_finds_nothing():

@@ -1,0 +1,77 @@
+"""Queues that are paused, or once were; of any other there is no row."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_leasequeue import db, transitions
+from django_leasequeue.fields import ExactCharField, UTCDateTimeField
+from django_leasequeue.managers import VerbQuerySet
+from django_leasequeue.models.job import Job
+from django_leasequeue.registry import LONGEST_QUEUE
+
+
+class QueueQuerySet(VerbQuerySet):
+    """Queues that were paused, and the verbs. `using(alias)` chooses the database."""
+
+    def paused(self):
+        """Queues of which no job starts now."""
+        return self.filter(paused_at__isnull=False)
+
+    def pause(self, name: str, *, by: str = "", reason: str = "") -> bool:
+        """Let no job of this queue start until it is resumed; running ones go on.
+
+        Workers see it at their next look for jobs. Dispatches are stored and wait. `by`: who
+        wants it so; `reason`: why; both for people. The queue need not have had a job yet.
+
+        Returns False if it was paused already: then nothing changes. Raises ValueError for
+        what can't be a queue's name.
+        """
+        return transitions.pause.pause(self._rows(), name, by, reason)
+
+    def resume(self, name: str, *, by: str = "") -> bool:
+        """Let the jobs of this queue start again. Returns False if it was not paused."""
+        return transitions.pause.resume(self._rows(), name, by, Job._meta.db_table)
+
+    # So that a template can't call what it is handed.
+    for _verb in (pause, resume):
+        _verb.alters_data = True  # type: ignore[attr-defined]
+    del _verb
+
+
+class Queue(models.Model):
+    """A queue that somebody has paused at least once, and whether it still is.
+
+    Made by the first `Queue.objects.pause`, and changed by the verbs only.
+    """
+
+    name = ExactCharField(_("name"), max_length=LONGEST_QUEUE, primary_key=True)
+    # Set if and only if the queue is paused; by the database's clock.
+    paused_at = UTCDateTimeField(_("paused at"), null=True)
+    # Of the last pause, also once it is over. Exact, since that holds any character, whatever
+    # the database's own charset.
+    paused_by = ExactCharField(_("paused by"), max_length=255, blank=True, default="")
+    reason = ExactCharField(_("reason"), max_length=500, blank=True, default="")
+    # When the last pause was ended, and by whom; null and "" before.
+    resumed_at = UTCDateTimeField(_("resumed at"), null=True)
+    resumed_by = ExactCharField(_("resumed by"), max_length=255, blank=True, default="")
+
+    objects: ClassVar[models.Manager] = QueueQuerySet.as_manager()
+
+    class Meta:
+        # Claims look into it by this name.
+        db_table = db.QUEUES
+        verbose_name = _("queue")
+        verbose_name_plural = _("queues")
+        ordering = ["name"]
+        default_permissions = ("view",)
+        permissions = [("pause_queue", "Can pause and resume queues")]
+
+    def __str__(self):
+        return self.name
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether no job of it starts."""
+        return self.paused_at is not None

@@ -1,0 +1,63 @@
+"""Pause: no job of a queue starts; and resume. Claims see it by db.lanes.
+
+Two who do the same at once get two answers, of which one says that it changed something.
+"""
+
+from functools import partial
+
+from django.db.models import QuerySet
+
+from django_leasequeue import db
+from django_leasequeue.dedup import check_text
+from django_leasequeue.payloads import clean_text
+
+# Seconds for which a write runs again through passing trouble.
+RERUN_FOR = 10.0
+
+
+def pause(rows: QuerySet, name: str, by: str, reason: str) -> bool:
+    """Pause the queue; return whether it was not before. Raises ValueError for a wrong name."""
+    name = _checked(rows, name)
+    paused = {
+        "paused_at": db.DatabaseNow(),
+        "paused_by": _fit(rows, "paused_by", by),
+        "reason": _fit(rows, "reason", reason),
+    }
+    running = rows.filter(name=name, paused_at__isnull=True)
+    if _written(running, paused):
+        return True
+    # Paused already, or never before. If somebody else makes the row, so much the better:
+    # the update finds it and decides.
+    make = partial(rows.bulk_create, [rows.model(name=name)], ignore_conflicts=True)
+    db.rerun(make, using=rows.db, seconds=RERUN_FOR)
+    return _written(running, paused)
+
+
+def resume(rows: QuerySet, name: str, by: str, jobs: str) -> bool:
+    """End the pause, and wake workers; return whether there was one. `jobs`: their table."""
+    name = _checked(rows, name)
+    resumed = {
+        "paused_at": None,
+        "resumed_at": db.DatabaseNow(),
+        "resumed_by": _fit(rows, "resumed_by", by),
+    }
+    changed = _written(rows.filter(name=name, paused_at__isnull=False), resumed)
+    if changed:
+        db.tell_workers(rows.db, jobs)
+    return changed
+
+
+def _written(rows: QuerySet, values: dict) -> bool:
+    write = partial(rows.update, **values)
+    return db.rerun(write, using=rows.db, seconds=RERUN_FOR) == 1
+
+
+def _checked(rows: QuerySet, name: str) -> str:
+    check_text("queue", name, rows.model._meta.get_field("name").max_length)
+    if name == "*":
+        raise ValueError("'*' is no queue. Pause or resume each by its name.")
+    return name
+
+
+def _fit(rows: QuerySet, column: str, text: str) -> str:
+    return clean_text(text, rows.model._meta.get_field(column).max_length)
