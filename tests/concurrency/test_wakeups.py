@@ -7,7 +7,7 @@ import pytest
 from django.db import connection, transaction
 
 from django_leasequeue import db
-from django_leasequeue.models import Job
+from django_leasequeue.models import Job, Queue
 from django_leasequeue.states import Status
 from tests.helpers import DEADLINE, eventually
 from tests.listening import holders
@@ -85,6 +85,17 @@ def test_a_retry_by_hand_wakes_it(idle):
     job = add.using(delay=3600).dispatch(1, 2).job
     assert row(job)["status"] == Status.PENDING
     Job.objects.filter(pk=job.pk).update(run_at=db.DatabaseNow())
+    runs(process, job)
+
+
+def test_a_resume_wakes_it(idle):
+    """Nothing of the job itself has changed."""
+    process = idle()
+    Queue.objects.pause("mail")
+    job = add.using(queue="mail").dispatch(1, 2).job
+    runs(process, add.dispatch(1, 2).job)
+    assert row(job)["claims"] == 0
+    Queue.objects.resume("mail")
     runs(process, job)
 
 
