@@ -76,15 +76,10 @@ class LatestKeepsDedupId(Operation):
         return "latest_keeps_dedup_id"
 
 
-class NotifyWorkers(Operation):
-    """Have PostgreSQL tell workers of new jobs, by triggers; elsewhere there is nothing to do.
+class _Statements(Operation):
+    """An operation of a few statements, none where the database has no need of it.
 
-    A later migration that alters the type of `status`, `run_at` or `blocked`, or drops one,
-    has to go back before and to come again after it, since the triggers name these columns:
-
-        operations = [ForgetWorkers(), migrations.AlterField(...), NotifyWorkers()]
-
-    It may be run twice. `model`: the job model, as "app_label.name".
+    `model`: the job model, as "app_label.name".
     """
 
     reduces_to_sql = True
@@ -94,7 +89,26 @@ class NotifyWorkers(Operation):
         self.model = model
 
     def state_forwards(self, app_label, state):
-        """Nothing: Django knows no triggers."""
+        """Nothing: Django knows nothing of what they make."""
+
+    def _run(self, schema_editor, state, statements):
+        model = state.apps.get_model(self.model)
+        connection = schema_editor.connection
+        if self.allow_migrate_model(connection.alias, model):
+            for statement in statements(connection, model._meta.db_table):
+                schema_editor.execute(statement)
+
+
+class NotifyWorkers(_Statements):
+    """Have PostgreSQL tell workers of new jobs, by triggers; elsewhere there is nothing to do.
+
+    A later migration that alters the type of `status`, `run_at` or `blocked`, or drops one,
+    has to go back before and to come again after it, since the triggers name these columns:
+
+        operations = [ForgetWorkers(), migrations.AlterField(...), NotifyWorkers()]
+
+    It may be run twice. `model`: the job model, as "app_label.name".
+    """
 
     def database_forwards(self, app_label, schema_editor, from_state, to_state):
         """Make the triggers and their function."""
@@ -111,13 +125,6 @@ class NotifyWorkers(Operation):
     def migration_name_fragment(self):
         return "notify_workers"
 
-    def _run(self, schema_editor, state, statements):
-        model = state.apps.get_model(self.model)
-        connection = schema_editor.connection
-        if self.allow_migrate_model(connection.alias, model):
-            for statement in statements(connection, model._meta.db_table):
-                schema_editor.execute(statement)
-
 
 class ForgetWorkers(NotifyWorkers):
     """The opposite of NotifyWorkers."""
@@ -131,3 +138,27 @@ class ForgetWorkers(NotifyWorkers):
     @property
     def migration_name_fragment(self):
         return "forget_workers"
+
+
+class LeaveRoom(_Statements):
+    """Have PostgreSQL leave room in each page for what claim and settle make of its rows.
+
+    Elsewhere there is nothing to do. Rows that are there already stay as they are; nobody
+    waits for it. Whoever has set a fillfactor of their own sets it again afterwards. It may
+    be run twice. `model`: the job model, as "app_label.name".
+    """
+
+    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+        """Set it for pages to come."""
+        self._run(schema_editor, from_state, db.storage_statements)
+
+    def database_backwards(self, app_label, schema_editor, from_state, to_state):
+        """Go back to full pages."""
+        self._run(schema_editor, from_state, db.usual_storage_statements)
+
+    def describe(self):
+        return f"Have PostgreSQL leave room in the pages of {self.model}"
+
+    @property
+    def migration_name_fragment(self):
+        return "leave_room"

@@ -16,29 +16,29 @@ def empty() -> None:
     """Remove all jobs of both kinds."""
     for table in _UNFINISHED:
         if connection.vendor == "sqlite":
-            _fetch(f"DELETE FROM {table}")
+            fetch(f"DELETE FROM {table}")
         else:
-            _fetch(f"TRUNCATE TABLE {table}")
+            fetch(f"TRUNCATE TABLE {table}")
 
 
 def analyze(table: str) -> None:
     """Have the planner look at a table that has just been filled."""
     words = "ANALYZE TABLE" if connection.vendor == "mysql" else "ANALYZE"
-    _fetch(f"{words} {table}")
+    fetch(f"{words} {table}")
 
 
 def unfinished(table: str) -> bool:
     """Whether a job of the table has not ended."""
-    return bool(_fetch(_UNFINISHED[table]))
+    return bool(fetch(_UNFINISHED[table]))
 
 
 def counters() -> dict[str, float]:
     """Return what the server has counted since its start: statements, or bytes of WAL."""
     if connection.vendor == "postgresql":
-        (row,) = _fetch("SELECT pg_current_wal_insert_lsn() - '0/0'")
+        (row,) = fetch("SELECT pg_current_wal_insert_lsn() - '0/0'")
         return {"WAL bytes": float(row[0])}
     if connection.vendor == "mysql":
-        (row,) = _fetch("SHOW GLOBAL STATUS LIKE 'Questions'")
+        (row,) = fetch("SHOW GLOBAL STATUS LIKE 'Questions'")
         return {"statements": float(row[1])}
     return {}
 
@@ -52,12 +52,13 @@ def per_job(before: dict[str, float], count: int) -> dict[str, float]:
 def server_version() -> str:
     """Return the version of the database."""
     if connection.vendor == "postgresql":
-        return _fetch("SHOW server_version")[0][0].split()[0]
+        return fetch("SHOW server_version")[0][0].split()[0]
     name = "sqlite_version" if connection.vendor == "sqlite" else "version"
-    return _fetch(f"SELECT {name}()")[0][0]
+    return fetch(f"SELECT {name}()")[0][0]
 
 
-def _fetch(sql: str) -> list:
+def fetch(sql: str, parameters=None) -> list:
+    """Return the rows of a statement; none if it returns none."""
     with connection.cursor() as cursor:
-        cursor.execute(sql)
+        cursor.execute(sql, parameters)
         return list(cursor.fetchall()) if cursor.description else []

@@ -59,6 +59,7 @@ from django_leasequeue.db.removal import (
     remove,
 )
 from django_leasequeue.db.schema import Exactly, PartialIndex, exact_collation
+from django_leasequeue.db.storage import storage_statements, usual_storage_statements
 from django_leasequeue.db.waits import BoundedNow, bounded_transaction, waiting_at_most
 
 __all__ = [
@@ -106,6 +107,7 @@ __all__ = [
     "rerun",
     "reserve_ids",
     "saying_what_to_migrate",
+    "storage_statements",
     "stored_time",
     "take",
     "take_write_lock",
@@ -113,6 +115,7 @@ __all__ = [
     "unindexed",
     "update_free",
     "update_in_order",
+    "usual_storage_statements",
     "wait_for",
     "wait_for_unchanged",
     "waiting_at_most",

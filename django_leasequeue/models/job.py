@@ -22,6 +22,10 @@ class Job(models.Model):
     are the database's clock, in UTC.
     """
 
+    # What each claim changes comes near the end, with the status between it and what each
+    # settle changes: of an update within a page PostgreSQL logs the bytes from the first
+    # that changed to the last.
+
     id = models.BigAutoField(primary_key=True)
     queue = ExactCharField(_("queue"), max_length=LONGEST_QUEUE)
     # The registered name; nothing is imported or called because a row names it.
@@ -36,34 +40,10 @@ class Job(models.Model):
     priority = models.SmallIntegerField(_("priority"), default=0)
     # Not before this; moved by retries, snoozes and dispatches that postpone.
     run_at = UTCDateTimeField(_("run at"))
-    status = ExactCharField(
-        _("status"), max_length=16, choices=Status.choices, default=Status.PENDING
-    )
-    # Starts at 1; each rerun, replacement of started work and retry by hand adds one.
-    round = models.PositiveIntegerField(_("round"), default=1)
-    # Recorded outcomes of this round; a crash, a stop and a snooze add none.
-    attempts = models.PositiveIntegerField(_("attempts"), default=0)
     max_attempts = models.PositiveIntegerField(_("max attempts"), default=1)
-    # Workers lost by this round since it last recorded something.
-    recoveries = models.PositiveIntegerField(_("recoveries"), default=0)
-    # Those of them under which it ran alone, which is what MAX_RECOVERIES bounds.
-    lost_alone = models.PositiveIntegerField(_("lost alone"), default=0)
-    # 1 while recoveries are above 0: it is claimed to run alone in its process. A column of
-    # its own because equality is all that every database's index serves.
-    suspect = models.SmallIntegerField(_("suspect"), default=0)
-    # Claims ever made; with the id the fence for outside systems.
-    claims = models.PositiveIntegerField(_("claims"), default=0)
-
-    # The lease: both are set by claim, and null unless the job is running.
-    processing_until = UTCDateTimeField(_("processing until"), null=True)
-    processing_token = models.UUIDField(_("processing token"), null=True)
-    # The token of the last lease that was given up or settled, by which a worker recognises
-    # a write of its own whose answer was lost. Before the first claim: of the bulk insert.
-    last_token = models.UUIDField(_("last token"), null=True)
-    # The last that claimed it; "" before the first claim.
-    worker = models.CharField(_("worker"), max_length=255, default="", blank=True)
-    # Every worker that claimed it, one a line, oldest first, cut to the newest.
-    worker_ids = models.TextField(_("worker ids"), default="", blank=True)
+    # The caller's own, for filters; never read by a worker.
+    meta = models.JSONField(_("meta"), default=dict, blank=True)
+    created_at = UTCDateTimeField(_("created at"))
 
     # The id this job holds; moved to released_dedup_id by the dispatch that next wants it.
     dedup_id = ExactCharField(_("dedup id"), max_length=MAX_LENGTH, null=True)
@@ -90,18 +70,43 @@ class Job(models.Model):
     schedule = ExactCharField(_("schedule"), max_length=255, null=True)
     tick = UTCDateTimeField(_("tick"), null=True)
 
-    # Null until it has succeeded, and where the task's value is not JSON.
-    result = JSONTextField(_("result"), null=True)
+    # Starts at 1; each rerun, replacement of started work and retry by hand adds one.
+    round = models.PositiveIntegerField(_("round"), default=1)
+    # Workers lost by this round since it last recorded something.
+    recoveries = models.PositiveIntegerField(_("recoveries"), default=0)
+    # Those of them under which it ran alone, which is what MAX_RECOVERIES bounds.
+    lost_alone = models.PositiveIntegerField(_("lost alone"), default=0)
+    # 1 while recoveries are above 0: it is claimed to run alone in its process. A column of
+    # its own because equality is all that every database's index serves.
+    suspect = models.SmallIntegerField(_("suspect"), default=0)
     # Newest last, capped by MAX_ERRORS; kept across rounds.
     errors = JSONTextField(_("errors"), default=list)
     progress = JSONTextField(_("progress"), null=True)
-    # The caller's own, for filters; never read by a worker.
-    meta = models.JSONField(_("meta"), default=dict, blank=True)
     cancel_requested_at = UTCDateTimeField(_("cancel requested at"), null=True)
-    created_at = UTCDateTimeField(_("created at"))
+
+    # The last that claimed it; "" before the first claim.
+    worker = models.CharField(_("worker"), max_length=255, default="", blank=True)
+    # Every worker that claimed it, one a line, oldest first, cut to the newest.
+    worker_ids = models.TextField(_("worker ids"), default="", blank=True)
     # Of the first claim ever, and of the latest.
     started_at = UTCDateTimeField(_("started at"), null=True)
     last_attempted_at = UTCDateTimeField(_("last attempted at"), null=True)
+    # Claims ever made; with the id the fence for outside systems.
+    claims = models.PositiveIntegerField(_("claims"), default=0)
+    # The lease: both are set by claim, and null unless the job is running.
+    processing_until = UTCDateTimeField(_("processing until"), null=True)
+    processing_token = models.UUIDField(_("processing token"), null=True)
+    status = ExactCharField(
+        _("status"), max_length=16, choices=Status.choices, default=Status.PENDING
+    )
+
+    # Recorded outcomes of this round; a crash, a stop and a snooze add none.
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    # The token of the last lease that was given up or settled, by which a worker recognises
+    # a write of its own whose answer was lost. Before the first claim: of the bulk insert.
+    last_token = models.UUIDField(_("last token"), null=True)
+    # Null until it has succeeded, and where the task's value is not JSON.
+    result = JSONTextField(_("result"), null=True)
     # Set if and only if the status is final.
     finished_at = UTCDateTimeField(_("finished at"), null=True)
 
