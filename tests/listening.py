@@ -16,3 +16,14 @@ def holders():
             [db.notify._LOCK],
         )
         return {pid for (pid,) in cursor.fetchall()}
+
+
+def all_sleep():
+    """Whether no other session has done anything for half a second (PostgreSQL)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid() AND (state <> 'idle'"
+            " OR state_change > clock_timestamp() - INTERVAL '0.5 s')"
+        )
+        return cursor.fetchone() == (0,)

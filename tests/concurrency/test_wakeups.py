@@ -10,7 +10,7 @@ from django_leasequeue import db
 from django_leasequeue.models import Job, Queue
 from django_leasequeue.states import Status
 from tests.helpers import DEADLINE, eventually
-from tests.listening import holders
+from tests.listening import all_sleep, holders
 from tests.road import row
 from tests.tasks import add
 from tests.workers import SETTINGS, with_worker_tasks
@@ -95,6 +95,8 @@ def test_a_resume_wakes_it(idle):
     job = add.using(queue="mail").dispatch(1, 2).job
     runs(process, add.dispatch(1, 2).job)
     assert row(job)["claims"] == 0
+    if connection.vendor == "postgresql":
+        eventually(all_sleep)
     Queue.objects.resume("mail")
     runs(process, job)
 
