@@ -60,7 +60,7 @@ class LookOnlyAdmin(admin.ModelAdmin):
     # Both would count the whole table.
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    actions = None
+    actions: tuple[str, ...] | None = None
 
     class Media:
         css = {"all": ["leasequeue/admin.css"]}

@@ -6,9 +6,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError
 from django.db import Error, connections, router
 
-from django_leasequeue import registry
-from django_leasequeue.conf import conf, lookup
+from django_leasequeue.conf import conf
 from django_leasequeue.models import Job
+from django_leasequeue.worker.known_queues import tasks_own, unknown_queues
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.options import WorkerOptions, WrongOption
 
@@ -65,15 +65,8 @@ def warn_of_unknown_queues(options: WorkerOptions) -> None:
 
     The tasks have to be imported.
     """
-    tasks = {registry.get(name).queue for name in registry.names()}
-    known = tasks | lookup.given().get("QUEUES", {}).keys()
-    jobs = Job.objects.using(options.database)
     try:
-        unknown = [
-            queue
-            for queue in options.selection.named
-            if queue not in known and not jobs.filter(queue=queue).exists()
-        ]
+        unknown = unknown_queues(options.selection.named, options.database)
     except Error:
         return  # the worker waits for its database, and says so
     if unknown:
@@ -81,6 +74,6 @@ def warn_of_unknown_queues(options: WorkerOptions) -> None:
             "Of --queues, these are no task's and hold no job: %s. Misspelt? The tasks' own "
             "queues are %s.",
             ", ".join(map(repr, unknown)),
-            ", ".join(map(repr, sorted(tasks))),
+            tasks_own(),
             extra={"queues": unknown},
         )

@@ -28,11 +28,15 @@ class QueueQuerySet(VerbQuerySet):
         Returns False if it was paused already: then nothing changes. Raises ValueError for
         what can't be a queue's name.
         """
-        return transitions.pause.pause(self._rows(), name, by, reason)
+        rows = self._rows()
+        with db.saying_what_to_migrate(rows):
+            return transitions.pause.pause(rows, name, by, reason)
 
     def resume(self, name: str, *, by: str = "") -> bool:
         """Let the jobs of this queue start again. Returns False if it was not paused."""
-        return transitions.pause.resume(self._rows(), name, by, Job._meta.db_table)
+        rows = self._rows()
+        with db.saying_what_to_migrate(rows):
+            return transitions.pause.resume(rows, name, by, Job._meta.db_table)
 
     # So that a template can't call what it is handed.
     for _verb in (pause, resume):

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django_leasequeue import db
 from django_leasequeue.dedup import check_text
 from django_leasequeue.payloads import clean_text
+from django_leasequeue.registry import LONGEST_QUEUE
 
 # Seconds for which a write runs again through passing trouble.
 RERUN_FOR = 10.0
@@ -17,7 +18,7 @@ RERUN_FOR = 10.0
 
 def pause(rows: QuerySet, name: str, by: str, reason: str) -> bool:
     """Pause the queue; return whether it was not before. Raises ValueError for a wrong name."""
-    name = _checked(rows, name)
+    name = checked(name)
     paused = {
         "paused_at": db.DatabaseNow(),
         "paused_by": _fit(rows, "paused_by", by),
@@ -35,7 +36,7 @@ def pause(rows: QuerySet, name: str, by: str, reason: str) -> bool:
 
 def resume(rows: QuerySet, name: str, by: str, jobs: str) -> bool:
     """End the pause, and wake workers; return whether there was one. `jobs`: their table."""
-    name = _checked(rows, name)
+    name = checked(name)
     resumed = {
         "paused_at": None,
         "resumed_at": db.DatabaseNow(),
@@ -52,8 +53,9 @@ def _written(rows: QuerySet, values: dict) -> bool:
     return db.rerun(write, using=rows.db, seconds=RERUN_FOR) == 1
 
 
-def _checked(rows: QuerySet, name: str) -> str:
-    check_text("queue", name, rows.model._meta.get_field("name").max_length)
+def checked(name: str) -> str:
+    """Return what can be the name of one queue. Raises TypeError or ValueError."""
+    check_text("name of a queue", name, LONGEST_QUEUE)
     if name == "*":
         raise ValueError("'*' is no queue. Pause or resume each by its name.")
     return name

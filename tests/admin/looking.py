@@ -10,6 +10,7 @@ from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Worker
 
 JOBS = "/admin/leasequeue/job/"
+QUEUES = "/admin/leasequeue/queue/"
 WORKERS = "/admin/leasequeue/worker/"
 NOON = datetime(2026, 7, 1, 12, 0, 7, tzinfo=UTC)
 

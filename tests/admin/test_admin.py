@@ -4,6 +4,7 @@ import re
 
 import pytest
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission
 from django.db import ProgrammingError, models
 from django.db.models import Value
@@ -11,9 +12,10 @@ from django.urls import path
 
 from django_leasequeue.admin import JobAdmin, WorkerAdmin
 from django_leasequeue.fields import BrokenJSON
-from django_leasequeue.models import Job, Worker
+from django_leasequeue.models import Job, Queue, Worker
 from tests.admin.looking import (
     JOBS,
+    QUEUES,
     WORKERS,
     found,
     line_of,
@@ -72,7 +74,11 @@ def test_markup_is_text(admin_client):
         args=Value(MARKUP, output_field=models.TextField())
     )
     worker = make_worker(name=MARKUP, host=MARKUP, queues=[MARKUP], tasks={MARKUP: 1})
+    Queue.objects.pause(MARKUP, by=MARKUP, reason=MARKUP)
+    Queue.objects.resume(MARKUP, by=MARKUP)
     for url in (
+        QUEUES,
+        f"{QUEUES}{quote(MARKUP)}/change/",
         JOBS,
         f"{JOBS}{job.pk}/change/",
         f"{JOBS}{job.pk}/history/",
@@ -94,7 +100,11 @@ def test_nothing_that_a_strict_content_security_policy_refuses(admin_client):
     """No script or style inside the page, no handler in an attribute."""
     job = JobFactory(failed=True, errors=[{"traceback": "a"}])
     worker = make_worker()
+    Queue.objects.pause("mail")
     for url in (
+        QUEUES,
+        f"{QUEUES}add/",
+        f"{QUEUES}mail/change/",
         JOBS,
         f"{JOBS}?q=add",
         f"{JOBS}{job.pk}/change/",

@@ -321,7 +321,7 @@ def test_the_docs_are_right(settings):
 
 def test_only_on_the_whole_queue():
     """As the other verbs: a filter would be ignored."""
-    with pytest.raises(TypeError, match="whole queue"):
+    with pytest.raises(TypeError, match="whole table"):
         Job.objects.filter(queue="a").prune()
     assert Job.objects.prune.alters_data
 
