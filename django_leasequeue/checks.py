@@ -10,7 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import find_commands, get_commands
 from django.db import connections, router
 
-from django_leasequeue import payloads, registry
+from django_leasequeue import hooks, payloads, registry
 from django_leasequeue.conf import conf
 from django_leasequeue.db.advice import SUPPORTED, from_options, from_server
 from django_leasequeue.models import Job
@@ -52,6 +52,20 @@ def check_atomic_tasks(**kwargs) -> list[CheckMessage]:
             for message in _atomic_problems(registry.get(name))
         ]
     return []
+
+
+def check_hooks(**kwargs) -> list[CheckMessage]:
+    """Callbacks of tasks and middleware that can't be imported or called."""
+    # What can't be imported or is set wrongly besides is told by the checks above.
+    with contextlib.suppress(Exception):
+        registry.autodiscover()
+    tasks = [registry.get(name) for name in registry.names()]
+    callbacks = [message for task in tasks for message in _callback_problems(task)]
+    with contextlib.suppress(ImproperlyConfigured):
+        return callbacks + [
+            message for path in conf.middleware for message in _path_problems(path)
+        ]
+    return callbacks
 
 
 def check_commands(**kwargs) -> list[CheckMessage]:
@@ -96,6 +110,7 @@ def register_all() -> None:
         check_settings,
         check_tasks,
         check_atomic_tasks,
+        check_hooks,
         check_commands,
         check_options,
     ):
@@ -108,11 +123,9 @@ def _import_problems(module: str) -> Iterator[CheckMessage]:
     try:
         registry.import_tasks(module)
     except Exception as error:
-        kind = type(error).__name__
-        text = payloads.clean_text(message_of(error), 1_000)
         yield _message(
             "E201",
-            f"Importing {module!r} raised {kind}: {text}",
+            f"Importing {module!r} raised {_told(error)}",
             f"Workers import it at their start, and would not start. See the traceback with "
             f"'manage.py shell --command \"import {module}\"'.",
         )
@@ -130,6 +143,38 @@ def _atomic_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
         f"Give it a timeout below {most:g} seconds, which is LEASE - SAFETY_BUFFER of its "
         "queue, or a queue with a longer LEASE.",
     )
+
+
+def _callback_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
+    for option in registry.CALLBACKS:
+        path = getattr(task, option)
+        if not isinstance(path, str):
+            continue  # looked at when the task was made
+        what = f"{option} of the task {task.name!r}"
+        try:
+            hooks.check_callback(what, hooks.load(path))
+        except Exception as error:
+            yield _message(
+                "E203",
+                f"The {what}, {path!r}, can't be called: {_told(error)}",
+                "Give it the dotted path of a function of one argument.",
+            )
+
+
+def _path_problems(path: str) -> Iterator[CheckMessage]:
+    try:
+        hooks.load(path)
+    except Exception as error:
+        yield _message(
+            "E204",
+            f"The middleware {path!r} can't be called: {_told(error)}",
+            "Workers import LEASEQUEUE['MIDDLEWARE'] at their start, and would not start.",
+        )
+
+
+def _told(error: Exception) -> str:
+    text = payloads.clean_text(message_of(error), 1_000)
+    return f"{type(error).__name__}: {text}"
 
 
 def _server_problems(alias: str) -> Iterator[CheckMessage]:

@@ -18,6 +18,7 @@ from django_leasequeue.conf import conf
 from django_leasequeue.dedup import Dedup, check_text
 from django_leasequeue.durations import Duration, seconds
 from django_leasequeue.exceptions import UndiscoverableTask, UnknownTask
+from django_leasequeue.hooks import Callback, check_callback
 from django_leasequeue.retention import Rules
 from django_leasequeue.retention import read as read_retention
 
@@ -28,6 +29,8 @@ LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 # What becomes of a run that took longer than its timeout: a failed attempt like any other,
 # or the end of the job.
 ON_TIMEOUT = ("retry", "fail")
+# Options that are called once an outcome is stored: see hooks.
+CALLBACKS = ("on_success", "on_failure", "on_retry")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,9 @@ class TaskOptions:
     aliases: tuple[str, ...] = ()
     retry_on: tuple[type[BaseException], ...] = ()
     discard_on: tuple[type[BaseException], ...] = ()
+    on_success: Callback | None = None
+    on_failure: Callback | None = None
+    on_retry: Callback | None = None
     # The module that has to be imported for the task to be registered.
     module: str = field(default="")
 
@@ -79,6 +85,8 @@ class TaskOptions:
         object.__setattr__(self, "retention", rules)
         if not callable(self.dedup):
             as_dedup(self.dedup)
+        for option in CALLBACKS:
+            check_callback(option, getattr(self, option))
         if self.atomic and self.is_async:
             raise TypeError(
                 f"Task {self.name!r} is async, but atomic=True runs it inside a database "

@@ -1,4 +1,4 @@
-"""Signals of a job's life. Receivers run after the fact and can't change an outcome."""
+"""Signals of a job's life. Receivers can't change an outcome. See docs/hooks.md."""
 
 from django.dispatch import Signal
 
@@ -7,8 +7,7 @@ from django.dispatch import Signal
 # an `async def` task in a thread of its own.
 job_started = Signal()
 # sender: Job; kwargs: claimed (Claimed), outcome (an `outcomes` value), once it is stored.
-# Sent by the process that ran the job, so not for one that was killed at its timeout: the
-# supervisor, which then stores the outcome, runs no code of the project's.
-# Receivers must be quick: most are called in the one thread that stores the outcomes of the
-# whole process. Dispatch a job for what takes long.
+# Sent in a thread beside the jobs, by the process that ran the job, so not for one that was
+# killed at its timeout: the supervisor, which then stores the outcome, runs no code of the
+# project's.
 job_settled = Signal()

@@ -120,7 +120,9 @@ def task(function=None, /, *, name=None, **options):
     killed. `on_timeout`: "retry" makes that a failed attempt, "fail" the job's end.
     `retention`: how long its finished jobs are kept, as the setting RETENTION.
     `retry_on`: only these exceptions are retried, all unless given; `discard_on`: these fail
-    the job at once.
+    the job at once. `on_success`, `on_failure`, `on_retry`: called once the job has
+    succeeded, has failed for good, is to be run again after a failed attempt; each a function
+    of one argument, a `hooks.EndedRun`, plain or `async def`, or its dotted path.
 
     Raises TypeError or ValueError for an option that can't be.
     """

@@ -1,4 +1,4 @@
-"""README.md, and docs/dedup.md, in pieces, for the tests that run them."""
+"""README.md, and other documents, in pieces, for the tests that run them."""
 
 import re
 from typing import NamedTuple
@@ -7,6 +7,7 @@ from tests.processes import ROOT
 
 TEXT = (ROOT / "README.md").read_text()
 DEDUP = (ROOT / "docs/dedup.md").read_text()
+HOOKS = (ROOT / "docs/hooks.md").read_text()
 PROSE = re.sub(r"^```.*?^```$", "", TEXT, flags=re.M | re.S)
 # A comment at the margin of a Python block says where what follows it belongs.
 PLACE = re.compile(

@@ -80,6 +80,11 @@ class Conf:
         return of_project("TASK_MODULES")
 
     @property
+    def middleware(self) -> tuple[str, ...]:
+        """Dotted paths of what is entered around each run."""
+        return of_project("MIDDLEWARE")
+
+    @property
     def max_argument_bytes(self) -> int:
         """The longest JSON text of a job's arguments."""
         return of_project("MAX_ARGUMENT_BYTES")

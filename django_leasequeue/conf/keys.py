@@ -6,6 +6,7 @@ from django_leasequeue.conf.kinds import (
     Duration,
     Flag,
     Modules,
+    Paths,
     Retention,
     Setting,
     Whole,
@@ -55,6 +56,7 @@ SETTINGS: dict[str, Setting] = {
     # of a few index entries are no load.
     "POLL_INTERVAL": Duration(0.2, minimum=0.01),
     "TASK_MODULES": Modules(),
+    "MIDDLEWARE": Paths(),
     # 1 MiB is a sixteenth of MariaDB's default max_allowed_packet, the smallest limit
     # of the databases here. The least values hold "[]" and "null".
     "MAX_ARGUMENT_BYTES": Whole(2**20, minimum=2),

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from django_leasequeue import backoff, retention
+from django_leasequeue import backoff, hooks, retention
 from django_leasequeue.durations import seconds
 
 # Integer columns end here on every database.
@@ -130,6 +130,34 @@ class Modules:
 
 
 @dataclass(frozen=True, slots=True)
+class Paths:
+    """A list of dotted paths of functions."""
+
+    default: tuple[str, ...] = ()
+
+    def read(self, where: str, value: Any) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple):
+            kind = type(value).__name__
+            hint = f"Write [{value!r}]." if isinstance(value, str) else None
+            message = f"{where} must be a list of dotted paths, not {kind}."
+            raise WrongSetting(Problem("E003", message, hint))
+        for path in value:
+            if not isinstance(path, str):
+                kind = type(path).__name__
+                message = f"{where} must hold dotted paths, not {kind}."
+                raise WrongSetting(Problem("E003", message))
+            if not hooks.is_dotted_path(path):
+                raise WrongSetting(
+                    Problem(
+                        "E010",
+                        f"{where} holds {path!r}, which is no dotted path.",
+                        "Write module and name: 'shop.hooks.in_tenant'.",
+                    )
+                )
+        return tuple(value)
+
+
+@dataclass(frozen=True, slots=True)
 class Retention:
     """How long finished jobs are kept; by status once read, of those that are named."""
 
@@ -147,4 +175,4 @@ class Retention:
             raise WrongSetting(Problem("E004", str(error))) from error
 
 
-Setting = Duration | Whole | Flag | Backoff | Modules | Retention
+Setting = Duration | Whole | Flag | Backoff | Modules | Paths | Retention

@@ -68,6 +68,7 @@ def _work(
 ) -> int:
     # These need Django to be set up.
     from django_leasequeue import registry
+    from django_leasequeue.worker import middleware
     from django_leasequeue.worker.heartbeat import worker_name
     from django_leasequeue.worker.loop import Loop
     from django_leasequeue.worker.reload import Watcher
@@ -78,6 +79,7 @@ def _work(
         _hear, control, reports, stop, running, name="leasequeue-control"
     ).start()
     registry.autodiscover()
+    middleware.loaded()
     name = worker_name()
     watcher = Watcher(reports.changed) if options.reload else None
     reports.ready(name, registry.names())

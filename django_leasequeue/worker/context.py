@@ -47,6 +47,11 @@ class JobContext:
         return self._job.id
 
     @property
+    def queue(self) -> str:
+        """The queue of the job."""
+        return self._job.queue
+
+    @property
     def attempt(self) -> int:
         """The number of this run, from 1. A run whose worker was lost had the same one."""
         return self._job.attempts + 1

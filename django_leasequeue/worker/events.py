@@ -3,12 +3,15 @@
 An error in a receiver is logged and changes nothing else.
 """
 
-from asgiref.sync import sync_to_async
+from typing import Any
 
+from asgiref.sync import sync_to_async
+from django.dispatch import Signal
+
+from django_leasequeue import signals
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.models import Job
-from django_leasequeue.outcomes import Outcome
-from django_leasequeue.signals import job_settled, job_started
+from django_leasequeue.outcomes import Cancelled, Outcome
 from django_leasequeue.transitions.settle import Settled, Verdict
 from django_leasequeue.worker.connections import JobConnections, close_all
 from django_leasequeue.worker.log import (
@@ -22,26 +25,30 @@ from django_leasequeue.worker.log import (
 from django_leasequeue.worker.running import Run
 
 
+def send(signal: Signal, job: Claimed, **more: Any) -> None:
+    """Send a signal about a job in this thread. Never raises."""
+    if not signal.has_listeners(Job):
+        return
+    try:
+        # Whatever transaction a receiver leaves open is not the job's.
+        with JobConnections():
+            answers = signal.send_robust(Job, claimed=job, **more)
+    except BaseException as error:  # a receiver may raise even SystemExit
+        _tell_error(signal, job, "a receiver, the last that was called", error)
+        return
+    for receiver, answer in answers:
+        if isinstance(answer, Exception):
+            _tell_error(signal, job, repr(receiver), answer)
+
+
 def started(job: Claimed) -> None:
     """Send job_started, in the thread that is about to run the job."""
-    if job_started.has_listeners(Job):
-        # Whatever transaction a receiver leaves open is not the job's.
-        try:
-            with JobConnections():
-                job_started.send_robust(Job, claimed=job)
-        except BaseException as error:  # a receiver may raise even SystemExit
-            logger.error(
-                "Job %s (%s): telling that it starts failed; it runs all the same.",
-                job.id,
-                job.task,
-                exc_info=error,
-                extra=about(job),
-            )
+    send(signals.job_started, job)
 
 
 async def astarted(job: Claimed) -> None:
     """Send job_started, in a thread, for a job of an `async def` task."""
-    if job_started.has_listeners(Job):
+    if signals.job_started.has_listeners(Job):
         await sync_to_async(_started_elsewhere, thread_sensitive=False)(job)
 
 
@@ -52,41 +59,30 @@ def _started_elsewhere(job: Claimed) -> None:
         close_all()
 
 
-def settled(job: Claimed, outcome: Outcome) -> None:
-    """Send job_settled, once the outcome is stored."""
-    if job_settled.has_listeners(Job):
-        with JobConnections():
-            job_settled.send_robust(Job, claimed=job, outcome=outcome)
-
-
 def run_ended(run: Run, outcome: Outcome, result: Settled) -> str:
-    """Log how a run ended whose outcome was written or refused; send the signal. Never raises.
+    """Log how a run ended whose outcome was written or refused, and note it in the run.
 
     Returns the word under which it is counted: see `log`.
     """
-    try:
-        return _tell_end(run, outcome, result)
-    except BaseException as error:  # a receiver may raise even SystemExit
-        job = run.job
-        logger.error(
-            "Job %s (%s): telling how its run ended failed; its row is as it should be.",
-            job.id,
-            job.task,
-            exc_info=error,
-            extra=about(job),
-        )
-    return word_for(outcome) if _is_written(result) else LOST
+    job = run.job
+    if result.verdict is not Verdict.WRITTEN:
+        run.context.lose(result.why)
+        log_lost(job, outcome, result.holder, result.why)
+        return LOST
+    run.stored = Cancelled() if result.cancelled else outcome
+    log_outcome(job, run.stored, run.ended_at - (run.started_at or run.ended_at))
+    return word_for(run.stored)
 
 
-def _tell_end(run: Run, outcome: Outcome, result: Settled) -> str:
-    if _is_written(result):
-        log_outcome(run.job, outcome, run.ended_at - (run.started_at or run.ended_at))
-        settled(run.job, outcome)
-        return word_for(outcome)
-    run.context.lose(result.why)
-    log_lost(run.job, outcome, result.holder, result.why)
-    return LOST
-
-
-def _is_written(result: Settled) -> bool:
-    return result.verdict is Verdict.WRITTEN
+def _tell_error(signal: Signal, job: Claimed, who: str, error: BaseException) -> None:
+    name = "job_started" if signal is signals.job_started else "job_settled"
+    logger.error(
+        "Job %s (%s): in %s, %s raised %s; nothing of the job changes.",
+        job.id,
+        job.task,
+        name,
+        who,
+        type(error).__name__,
+        exc_info=error,
+        extra=about(job, signal=name),
+    )

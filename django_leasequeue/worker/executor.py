@@ -13,6 +13,7 @@ from django_leasequeue.outcomes import Cancelled, Outcome, Released
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.transitions.settle import Settled
 from django_leasequeue.worker import atomic, endings, events, runner
+from django_leasequeue.worker.callback_threads import CallbackThreads
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.deadlines import Deadlines
 from django_leasequeue.worker.forecast import HORIZON, PATIENCE, Forecast
@@ -30,6 +31,9 @@ from django_leasequeue.worker.stop import Stop
 _LARGEST_CLAIM = 500
 # Seconds that threads have to close their connections.
 _CLOSING = 5.0
+# Seconds for callbacks of the last outcomes, at a stop that has taken all its time: less than
+# a supervisor grants besides.
+_CALLING = 1.0
 # Seconds that coroutines which did not end in time have to clean up.
 _CANCELLING = 1.0
 
@@ -56,6 +60,7 @@ class Executor:
             wake,
         )
         self._progress = ProgressWriter(options.database)
+        self._callbacks = CallbackThreads(options.threads, self._over)
         self._settler = Settler(options.database, self._settled)
         self._deadlines = Deadlines()
         self._threads = ThreadPool(options.threads, self._work, self._freed)
@@ -68,6 +73,8 @@ class Executor:
         self._active: set[Run] = set()
         # How many places have to be free before the loop is woken for it, and whether it is.
         self._wake_from, self._woken = 1, False
+        # Whether callbacks hold up the next claim.
+        self._held_up = False
 
     @property
     def free(self) -> int:
@@ -80,6 +87,9 @@ class Executor:
         Less than 1 while enough is in hand; then `wake` is called once that changes.
         """
         self._woken = False
+        if self._callbacks.have_enough:
+            self._held_up = True
+            return 0
         ahead = self._ahead()
         # In few claims of many jobs rather than in many of few.
         self._wake_from = 1 - ahead // 2
@@ -151,6 +161,7 @@ class Executor:
         `left`: how many jobs still run; their threads can't be ended.
         """
         self._settler.close(seconds)
+        self._callbacks.close(_CALLING)
         self._progress.close(_CLOSING)
         self._coroutines.close(_CANCELLING if left else _CLOSING)
         self._threads.close(0 if left else _CLOSING)
@@ -256,12 +267,23 @@ class Executor:
             self._settler.put(run, outcome)
 
     def _settled(self, done: list[tuple[Run, str]]) -> None:
-        self._running.remove(run for run, _ in done)
+        self._running.remove(self._callbacks.take([run for run, _ in done]))
         ids = defaultdict(list)
         for run, word in done:
             ids[run.job.token, word].append(run.job.id)
         for (token, word), some in ids.items():
             self._leases.finished(token, some, word)
+        self._wake_if_awaited()
+
+    def _over(self, run: Run) -> None:
+        """Note that all callbacks of a run are over."""
+        self._running.remove([run])
+        if self._held_up and not self._callbacks.have_enough:
+            self._held_up = False
+            self._wake()
+        self._wake_if_awaited()
+
+    def _wake_if_awaited(self) -> None:
         # A stop, a drain and a job that is to run alone wait for what is stored.
         if self._stop.asked or not self._running:
             self._wake()

@@ -11,6 +11,7 @@ from uuid import UUID
 from django_leasequeue import registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.registry import TaskOptions
+from django_leasequeue.worker import middleware
 from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.heartbeat import Heartbeat, worker_name
 from django_leasequeue.worker.keeper import Keeper
@@ -50,6 +51,7 @@ class InProcess:
         name = self._name
         with handled(stopper(self.stop)):
             registry.autodiscover()
+            middleware.loaded()
             self._heartbeat.enter(name, os.getpid(), registry.names())
             self._keeper.start()
             logger.info("Worker %s runs jobs in this process.", name)

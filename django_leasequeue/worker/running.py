@@ -1,4 +1,7 @@
-"""The jobs that this process holds: from their claim until their outcome is stored."""
+"""The jobs that this process holds: from their claim until their outcome is stored.
+
+Those with callbacks stay in the table until these are over.
+"""
 
 import threading
 from collections.abc import Iterable
@@ -7,6 +10,7 @@ from uuid import UUID
 
 from django_leasequeue import clock
 from django_leasequeue.claimed import Claimed
+from django_leasequeue.outcomes import Outcome
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.log import about, logger
@@ -27,6 +31,8 @@ class Run:
     ended_at: float = 0.0
     # Whether the loss of its lease stands in the log.
     was_told: bool = False
+    # Its outcome, once it is stored.
+    stored: Outcome | None = None
 
     @property
     def is_async(self) -> bool:

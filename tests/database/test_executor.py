@@ -13,14 +13,13 @@ from django_leasequeue.states import Status
 from django_leasequeue.transitions.settle import Settled, Verdict
 from django_leasequeue.worker import atomic, forecast, runner
 from django_leasequeue.worker import executor as executing
-from django_leasequeue.worker.executor import Executor
-from django_leasequeue.worker.running import Running
-from django_leasequeue.worker.stop import Level, Stop
+from django_leasequeue.worker.stop import Level
 from tests import tasks, worker_tasks
+from tests.executing import Working
 from tests.factories import JobFactory
 from tests.helpers import eventually
-from tests.road import claim, row, toy
-from tests.workers import end_leases, options, with_worker_tasks
+from tests.road import row, toy
+from tests.workers import end_leases, with_worker_tasks
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,38 +28,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def known():
     with with_worker_tasks():
         yield
-
-
-class Working:
-    """An executor of one thread, and what became of its jobs."""
-
-    def __init__(self, **given):
-        self.words, self.running, self.wakes = {}, Running(), []
-        self.stop = Stop(lambda: None)
-        given = options(**{"threads": 1, "async_tasks": 1, **given})
-        self.executor = Executor(
-            given, self, self.running, self.stop, lambda: self.wakes.append(1)
-        )
-
-    def finished(self, token, ids, word):
-        self.words |= dict.fromkeys(ids, word)
-
-    def started(self, job):
-        pass
-
-    def began(self, job, task, deadline):
-        pass
-
-    def ended(self, job):
-        pass
-
-    def word(self, job):
-        return eventually(lambda: self.words.get(job.id))
-
-    def start_all(self):
-        jobs = claim()
-        self.executor.start(jobs)
-        return jobs
 
 
 @pytest.fixture

@@ -79,7 +79,8 @@ def changed(before, after):
 def test_lease_is_given_up(outcome):
     """Whatever the outcome, token and lease end are gone and the token is remembered."""
     job = held()
-    assert settle(job, outcome) == Settled(Verdict.WRITTEN)
+    settled = settle(job, outcome)
+    assert settled == Settled(Verdict.WRITTEN, cancelled=outcome == Cancelled())
     after = row(job)
     assert after["processing_token"] is after["processing_until"] is None
     assert after["last_token"] == job.token
@@ -284,9 +285,11 @@ def test_cancel_that_the_run_did_not_look_for(outcome):
     """It keeps the job from going back to pending; a job that has ended has ended."""
     job = held()
     Job.objects.filter(pk=job.id).update(cancel_requested_at=DatabaseNow())
-    settle(job, outcome)
+    settled = settle(job, outcome)
     ended = {Succeeded: Status.SUCCEEDED, Failed: Status.FAILED}
-    assert row(job)["status"] == ended.get(type(outcome), Status.CANCELLED)
+    status = ended.get(type(outcome), Status.CANCELLED)
+    assert row(job)["status"] == status
+    assert settled.cancelled is (status == Status.CANCELLED)
     assert row(job)["finished_at"] is not None
 
 
@@ -454,7 +457,8 @@ def test_own_write_is_recognised(outcome):
     job = held()
     settle(job, outcome)
     before = row(job)
-    assert settle(job, outcome) == Settled(Verdict.WRITTEN)
+    settled = settle(job, outcome)
+    assert settled == Settled(Verdict.WRITTEN, cancelled=outcome == Cancelled())
     assert row(job) == before
 
 

@@ -1,7 +1,6 @@
 """worker.settler and worker.writer: outcomes find their way into their rows, in groups."""
 
 import logging
-import sys
 from datetime import timedelta
 from uuid import uuid4
 
@@ -16,7 +15,6 @@ from django.db import (
 
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Failed, Released, RetryLater, Snoozed, Succeeded
-from django_leasequeue.signals import job_settled
 from django_leasequeue.states import Status
 from django_leasequeue.worker import outage as outages
 from django_leasequeue.worker.running import Run
@@ -310,50 +308,6 @@ def test_088_a_row_that_was_removed_is_not_made_again(settling, run, lines):
     assert settling.word(run) == "lost"
     assert "its row was removed" in lines()[0][1]
     assert not Job.objects.exists()
-
-
-def test_091_receivers_hear_of_what_is_stored_and_spoil_nothing(settling, run):
-    heard = []
-
-    def broken(**kwargs):
-        transaction.atomic().__enter__()
-        raise ValueError("in a receiver")
-
-    def sound(sender, claimed, outcome, **kwargs):
-        heard.append((sender, claimed.id, outcome))
-
-    job_settled.connect(broken)
-    job_settled.connect(sound)
-    try:
-        settling.put(run, Succeeded("1"))
-        assert settling.word(run) == "succeeded"
-        [another] = runs(1)
-        settling.put(another, Succeeded("2"))
-        assert settling.word(another) == "succeeded"
-    finally:
-        job_settled.disconnect(broken)
-        job_settled.disconnect(sound)
-    assert heard == [
-        (Job, run.job.id, Succeeded("1")),
-        (Job, another.job.id, Succeeded("2")),
-    ]
-    assert row(another.job)["status"] == Status.SUCCEEDED
-
-
-def test_a_receiver_that_ends_its_thread_ends_no_settler(settling, run, lines):
-    def leave(**kwargs):
-        sys.exit("a receiver had enough")
-
-    job_settled.connect(leave)
-    try:
-        settling.put(run, Succeeded())
-        assert settling.word(run) == "succeeded"
-        [another] = runs(1)
-        settling.put(another, Failed(ERROR))
-        assert settling.word(another) == "failed"
-    finally:
-        job_settled.disconnect(leave)
-    assert any("its row is as it should be" in text for _, text in lines())
 
 
 def test_close_stores_what_is_left():

@@ -89,6 +89,7 @@ def test_django_runs_the_checks(settings):
 def test_nothing_to_say_about_the_test_project():
     """The toy tasks import, and no command is in another's shadow."""
     assert checks.check_tasks() == checks.check_commands() == []
+    assert checks.check_hooks() == []
 
 
 def test_e201_tasks_that_cannot_be_imported(settings, tmp_path, monkeypatch):
@@ -122,6 +123,42 @@ def test_e201_despite_wrong_task_modules(settings):
     settings.LEASEQUEUE = {"TASK_MODULES": "shop"}
     assert checks.check_tasks() == []
     assert ids(checks.check_settings()) == ["E003"]
+
+
+def tell(ended):
+    """A callback, by its dotted path."""
+
+
+def of_two(ended, more):
+    """No callback: it takes too much."""
+
+
+def test_e203_callbacks_that_cannot_be_called():
+    """A dotted path is looked up by the check; what is wrong with it names the task."""
+    here = __name__
+    paths = {
+        f"{here}.tell": None,
+        "surely_not_installed.tell": "ModuleNotFoundError: No module named 'surely",
+        f"{here}.untold": "ImportError: Module",
+        f"{here}.NAME": "is a str, not a function",
+        f"{here}.of_two": "is called with one argument",
+    }
+    for path, why in paths.items():
+        with registered(lambda: None, on_failure=path):
+            found = checks.check_hooks()
+        assert ids(found) == (["E203"] if why else [])
+        for message in found:
+            assert f"on_failure of the task {NAME!r}, {path!r}" in message.msg
+            assert why in message.msg
+
+
+def test_e204_middleware_that_cannot_be_imported(settings):
+    settings.LEASEQUEUE = {"MIDDLEWARE": [f"{__name__}.tell", f"{__name__}.untold"]}
+    [found] = checks.check_hooks()
+    assert ids([found]) == ["E204"]
+    assert "untold" in found.msg
+    settings.LEASEQUEUE = {"MIDDLEWARE": "wrong"}
+    assert checks.check_hooks() == []
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ DURATIONS = sorted(key for key in SETTINGS if type(SETTINGS[key].default) is flo
 def test_there_are_settings_of_both_kinds():
     """The lists of the tests below are not empty by mistake."""
     assert len(WHOLE) + len(DURATIONS) == len(SETTINGS) - len(
-        {"BACKOFF", "NOTIFY", "RETENTION", "TASK_MODULES"}
+        {"BACKOFF", "MIDDLEWARE", "NOTIFY", "RETENTION", "TASK_MODULES"}
     )
 
 
@@ -147,6 +147,15 @@ def test_e003_wrong_type_for_task_modules(settings, value):
     problem = only(settings, {"TASK_MODULES": value})
     assert problem.id == "E003"
     expected = "Write ['shop.background']." if isinstance(value, str) else None
+    assert problem.hint == expected
+
+
+@pytest.mark.parametrize("value", ["shop.hooks.in_tenant", 3, {"shop"}, [3], [None]])
+def test_e003_wrong_type_for_middleware(settings, value):
+    """MIDDLEWARE is a list of dotted paths; a bare one gets a hint."""
+    problem = only(settings, {"MIDDLEWARE": value})
+    assert problem.id == "E003"
+    expected = "Write ['shop.hooks.in_tenant']." if isinstance(value, str) else None
     assert problem.hint == expected
 
 
@@ -240,6 +249,12 @@ def test_e008_task_modules_are_dotted_names(settings, name):
     assert found(settings, {"TASK_MODULES": ["shop.background", name]}) == ["E008"]
 
 
+@pytest.mark.parametrize("path", ["", "tenant", "shop/hooks.py:tenant", ".tenant"])
+def test_e010_middleware_is_dotted_paths(settings, path):
+    """A module alone or a path of a file is told before a worker fails to import it."""
+    assert found(settings, {"MIDDLEWARE": ["shop.hooks.timed", path]}) == ["E010"]
+
+
 @pytest.mark.parametrize("value", [{"days": 1}, {"failed": {"max": 1}}])
 def test_e009_retention_by_age_count_and_status(settings, value):
     """A key that is none of these is told; see test_prune_rules.py."""
@@ -262,6 +277,7 @@ def test_e009_retention_by_age_count_and_status(settings, value):
         ("NOTIFY", lambda: conf.notify),
         ("POLL_INTERVAL", lambda: conf.poll_interval),
         ("TASK_MODULES", lambda: conf.task_modules),
+        ("MIDDLEWARE", lambda: conf.middleware),
         ("MAX_ARGUMENT_BYTES", lambda: conf.max_argument_bytes),
         ("MAX_RESULT_BYTES", lambda: conf.max_result_bytes),
         ("MAX_ERRORS", lambda: conf.max_errors),

@@ -63,7 +63,7 @@ def settle(
 
 
 def _settle(rows, finished, alone: bool, removing: bool) -> list[Settled]:
-    written: set[tuple[int, int]] = set()
+    verdicts: dict[tuple[int, int], Settled] = {}
     with db.write_transaction(rows):
         held = _lock(rows, [job for job, _ in finished], alone)
         for columns, jobs in _grouped(finished, held):
@@ -73,11 +73,13 @@ def _settle(rows, finished, alone: bool, removing: bool) -> list[Settled]:
             gone = {job.fence for job in leaving}
             stay = [job for job in jobs if job.fence not in gone]
             _write(rows, columns, stay, alone)
-            written.update(job.fence for job in jobs)
-    missed = [job for job, _ in finished if job.fence not in written]
-    verdicts = explain(rows, missed) if missed else {}
-    done = Settled(Verdict.WRITTEN)
-    return [verdicts.get(job.fence, done) for job, _ in finished]
+            is_cancelled = columns["status"] is Status.CANCELLED
+            done = Settled(Verdict.WRITTEN, cancelled=is_cancelled)
+            verdicts.update((job.fence, done) for job in jobs)
+    missed = [job for job, _ in finished if job.fence not in verdicts]
+    if missed:
+        verdicts |= explain(rows, missed)
+    return [verdicts[job.fence] for job, _ in finished]
 
 
 def _lasting(rows, jobs: list[Claimed], alone: bool = False):

@@ -24,11 +24,15 @@ class Verdict(Enum):
 
 
 class Settled(NamedTuple):
-    """A verdict; for a lost one `holder` names the worker of the row now, and `why`."""
+    """A verdict; for a lost one `holder` names the worker of the row now, and `why`.
+
+    `cancelled`: whether the job ended as cancelled instead of going back to pending.
+    """
 
     verdict: Verdict
     holder: str | None = None
     why: str = ""
+    cancelled: bool = False
 
 
 def explain(rows, missed: list[Claimed]) -> dict[tuple[int, int], Settled]:
@@ -60,7 +64,7 @@ def _verdict(job: Claimed, row) -> Settled:
     if row["last_token"] == job.token:
         # This very write came through before, and only its answer was lost. Somebody else
         # may have claimed the job since, if it sent it back to pending.
-        return Settled(Verdict.WRITTEN)
+        return Settled(Verdict.WRITTEN, cancelled=row["status"] == Status.CANCELLED)
     if row["claims"] != job.claims:
         return Settled(
             Verdict.LOST, row["worker"], "another worker has claimed it since"

@@ -1,0 +1,116 @@
+"""The threads in which callbacks and receivers of job_settled are called.
+
+They have their own, so that a slow one holds up neither the settler nor the jobs. Each is
+called at most once, by the process that stored the outcome.
+"""
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from django.db import connections
+
+from django_leasequeue import clock
+from django_leasequeue.models import Job
+from django_leasequeue.signals import job_settled
+from django_leasequeue.worker.callbacks import call_all, callback_of
+from django_leasequeue.worker.log import logger
+from django_leasequeue.worker.running import Run
+
+# So many runs whose callbacks are not over keep the process from claiming more jobs, or
+# theirs would pile up without end.
+_ENOUGH = 500
+
+
+class CallbackThreads:
+    """Up to `number` threads, each started when all others are busy.
+
+    `over(run)` is called, in one of them, once all is called for a run.
+    """
+
+    def __init__(self, number: int, over: Callable[[Run], None]) -> None:
+        self._number, self._over = number, over
+        self._queue: SimpleQueue[Run | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        # Runs that are not over, those that wait for a thread among them.
+        self._open: set[Run] = set()
+
+    @property
+    def have_enough(self) -> bool:
+        """Whether no more jobs are to be claimed before some are over."""
+        return len(self._open) >= _ENOUGH
+
+    def take(self, runs: list[Run]) -> list[Run]:
+        """Have all called for those runs that want it, and return the others. Never waits."""
+        # For nearly all jobs there is nothing, which must cost next to nothing.
+        everyone = job_settled.has_listeners(Job)
+        wanted = [run for run in runs if run.stored and (everyone or _wants(run))]
+        if not wanted:
+            return runs
+        with self._lock:
+            self._open.update(wanted)
+            for _ in range(min(len(self._open), self._number) - len(self._threads)):
+                self._start_thread()
+        for run in wanted:
+            self._queue.put(run)
+        taken = set(wanted)
+        return [run for run in runs if run not in taken]
+
+    def close(self, seconds: float) -> None:
+        """Wait for what is not over, for so long at the most, and end the threads."""
+        for _ in self._threads:
+            self._queue.put(None)
+        deadline = clock.now() + seconds
+        for thread in self._threads:
+            thread.join(max(deadline - clock.now(), 0))
+        self._tell_left()
+
+    def _start_thread(self) -> None:
+        name = f"leasequeue-callbacks-{len(self._threads) + 1}"
+        # A daemon: a callback that never returns must not keep the process from ending.
+        thread = threading.Thread(target=self._loop, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _loop(self) -> None:
+        try:
+            while (run := self._queue.get()) is not None:
+                try:
+                    if run.stored:
+                        call_all(run.job, run.task, run.stored)
+                finally:
+                    with self._lock:
+                        self._open.discard(run)
+                    self._over(run)
+        finally:
+            connections.close_all()
+
+    def _tell_left(self) -> None:
+        waiting: set[Run | None] = set()
+        try:
+            while True:
+                waiting.add(self._queue.get_nowait())
+        except Empty:
+            pass
+        with self._lock:
+            open_now = set(self._open)
+        _warn("are not called", open_now & waiting)
+        _warn("have not ended in time", open_now - waiting)
+
+
+def _wants(run: Run) -> bool:
+    return run.stored is not None and callback_of(run.task, run.stored) is not None
+
+
+def _warn(what: str, runs: set[Run]) -> None:
+    if not runs:
+        return
+    ids = sorted(run.job.id for run in runs)
+    logger.warning(
+        "The worker stops, and callbacks %s: those of %s %s.",
+        what,
+        "job" if len(ids) == 1 else "jobs",
+        ", ".join(map(str, ids)),
+        extra={"job_ids": ids},
+    )
