@@ -47,7 +47,7 @@ def served(kind: str) -> Iterator[tuple[dict[str, Any], Any]]:
             entry = _sqlite(Path(folder) / "benchmark.sqlite3")
         else:
             program = machine.server_program(kind)
-            running = servers.running([program], durable=True)
+            running = servers.running([program], True, **_counting(program))
             (server,) = stack.enter_context(running)
             entry = _server(kind, server.url)
             _create(kind, entry)
@@ -69,6 +69,13 @@ def environment(entry: dict[str, Any], **more: str) -> dict[str, str]:
 def run(command: list[str], entry: dict[str, Any]) -> None:
     """Run a command on the database to its end. Raises CalledProcessError."""
     subprocess.run(command, env=environment(entry), cwd=ROOT, check=True)
+
+
+def _counting(program) -> dict[str, str]:
+    # Not every packager puts it beside the server.
+    name = "pg_stat_statements"
+    library = program.path.parent.parent / "lib" / f"{name}.so"
+    return {"shared_preload_libraries": name} if library.exists() else {}
 
 
 def _sqlite(path: Path) -> dict[str, Any]:

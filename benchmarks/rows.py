@@ -13,8 +13,8 @@ ROWS = 1_000_000
 # Numbers in order, in fewer steps than any database's limit of recursion.
 _NUMBERS = """
 WITH RECURSIVE digits(d) AS (SELECT 0 UNION ALL SELECT d + 1 FROM digits WHERE d < 999)
-SELECT %s + 1000 * a.d + b.d AS n FROM digits a CROSS JOIN digits b
-WHERE a.d <= %s AND 1000 * a.d + b.d < %s
+SELECT {first} + 1000 * a.d + b.d AS n FROM digits a CROSS JOIN digits b
+WHERE a.d <= {steps} AND 1000 * a.d + b.d < {rows}
 """
 
 
@@ -40,10 +40,10 @@ def fill(count: int, first: int = 0, sql: dict[str, str] | None = None, **values
     with connection.cursor() as cursor:
         for start in range(first, first + count, ROWS):
             rows = min(ROWS, first + count - start)
+            numbers = _NUMBERS.format(first=start, steps=(rows - 1) // 1000, rows=rows)
             cursor.execute(
                 f"INSERT INTO {Job._meta.db_table} ({columns}) SELECT {cells} "
-                f"FROM ({_NUMBERS}) numbers CROSS JOIN {Job._meta.db_table} sample "
-                f"WHERE sample.id = {sample.pk} ORDER BY n",
-                [start, (rows - 1) // 1000, rows],
+                f"FROM ({numbers}) numbers CROSS JOIN {Job._meta.db_table} sample "
+                f"WHERE sample.id = {sample.pk} ORDER BY n"
             )
     sample.delete()

@@ -6,6 +6,7 @@ within one run. The table goes to standard output, or as JSON to a file.
 
 import argparse
 import os
+import re
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -39,8 +40,8 @@ def measure(entry, options) -> None:
 
     wanted = {
         name: run
-        for name, run in Bench(entry, options.n).measures().items()
-        if options.only in name
+        for name, run in Bench(entry, options.n, options.backlog).measures().items()
+        if re.search(options.only, name)
     }
     results = defaultdict(list)
     for turn in range(options.turns):
@@ -70,8 +71,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         default=2000,
         help="jobs of a measure; some take a multiple (2000)",
     )
+    add("--backlog", type=int, default=100_000, help="rows of a backlog (100000)")
     add("--turns", type=int, default=3, help="how often each measure is taken (3)")
-    add("--only", default="", help="measures whose name contains this")
+    add("--only", default="", help="measures whose name matches this")
     add("--json", type=Path, help="a file for all single figures")
     return parser.parse_args(arguments)
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from benchmarks import floors
 from benchmarks.database import ROOT, environment
-from benchmarks.speed import state
+from benchmarks.speed import backlog, state
 from benchmarks.speed.workers import workers
 
 # The last: of a dispatch's own row, by create() and bulk_create(); the others make the least
 # row that a queue needs.
 FLOORS = {"driver": "bare driver", "orm": "bare ORM", "orm_job": "bare ORM, same row"}
 RUNJOBS = ["django", "runjobs", "--verbosity=0"]
-# Jobs whose pick-up is timed.
+# Jobs whose pick-up is timed, at most.
 PICKED_UP = 100
 # A fast way is given more to do, so that it lasts long enough to be timed.
 FLOOR_SCALE = 5
@@ -36,10 +36,10 @@ class Measured:
 
 
 class Bench:
-    """The measures on one database, of so many jobs each."""
+    """The measures on one database, of so many jobs each; `size`: rows of a backlog."""
 
-    def __init__(self, entry: dict[str, Any], count: int) -> None:
-        self._entry, self._count = entry, count
+    def __init__(self, entry: dict[str, Any], count: int, size: int) -> None:
+        self._entry, self._count, self._size = entry, count, size
 
     def measures(self) -> dict[str, Callable[[], Measured]]:
         """Return the measures by their names, in the order of the table."""
@@ -68,6 +68,8 @@ class Bench:
             module = [*RUNJOBS, *options]
             found[name] = partial(self.drain, module, fill, state.JOBS, processes)
         found["pick-up by an idle worker"] = self.pick_up
+        for name, rows in backlog.backlogs(self._size).items():
+            found[f"first jobs, {name}"] = partial(self.first, rows)
         return found
 
     def put(self, measure: str) -> Measured:
@@ -115,12 +117,19 @@ class Bench:
             running.wait_for(lambda: records.processes == 1)
             running.wait_for(lambda: not state.unfinished(state.JOBS))
             warm = records.count
-            returned = dict(self._client("latency", PICKED_UP))
+            count = min(self._count, PICKED_UP)
+            returned = dict(self._client("latency", count))
             running.wait_for(lambda: records.count == warm + len(returned))
             started = dict(records.all())
         waits = sorted((started[one] - returned[one]) / 1e6 for one in returned)
-        p99 = waits[int(len(waits) * 0.99) - 1]
+        p99 = waits[max(int(len(waits) * 0.99) - 1, 0)]
         return Measured(statistics.median(waits), "ms", {"p99": p99})
+
+    def first(self, rows: backlog.Backlog) -> Measured:
+        """The first jobs that a worker starts with others in the table."""
+        count = max(self._count // 2, 1)
+        rate, costs = backlog.first_jobs(self._entry, rows, self._size, count, RUNJOBS)
+        return Measured(rate, "jobs/s", costs)
 
     def _client(self, measure: str, count: int) -> Any:
         command = [sys.executable, "-m", "benchmarks.speed.client", measure, str(count)]

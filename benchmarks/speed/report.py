@@ -8,12 +8,13 @@ from typing import Any
 
 import django
 
+from benchmarks.speed.backlog import FEW
 from benchmarks.speed.measures import Measured
 
 
 def table(results: dict[str, list[Measured]]) -> str:
-    """Return the medians as a markdown table, beside the bare ORM of the same kind."""
-    lines = ["| measure | median | lowest to highest | of the bare ORM | more |"]
+    """Return the medians as a markdown table, beside the floor of the same kind."""
+    lines = ["| measure | median | lowest to highest | of the floor | more |"]
     lines.append("|---|---|---|---|---|")
     medians = {
         name: statistics.median(one.value for one in runs)
@@ -25,7 +26,7 @@ def table(results: dict[str, list[Measured]]) -> str:
         floor = medians.get(_floor(name))
         ratio = f"{medians[name] / floor:.2f}" if floor and unit == "jobs/s" else ""
         more = ", ".join(
-            f"{statistics.median(one.more[word] for one in runs):,.1f} {word}"
+            f"{_short(statistics.median(one.more[word] for one in runs))} {word}"
             for word in runs[0].more
         )
         spread = f"{min(values):,.0f} to {max(values):,.0f}"
@@ -54,7 +55,13 @@ def machine(database: str) -> dict[str, Any]:
     }
 
 
+def _short(value: float) -> str:
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
 def _floor(name: str) -> str:
+    if name.startswith("first"):
+        return f"first jobs, {FEW}"
     if name.startswith("drain"):
         return "drain, bare ORM"
     many = name.startswith(("dispatch many", "insert many"))

@@ -3,7 +3,7 @@
 from django.db import connection
 
 from benchmarks.floors import TABLE
-from django_leasequeue.models import Job
+from django_leasequeue.models import Job, Queue
 
 JOBS = Job._meta.db_table
 _UNFINISHED = {
@@ -13,12 +13,13 @@ _UNFINISHED = {
 
 
 def empty() -> None:
-    """Remove all jobs of both kinds."""
+    """Remove all jobs of both kinds, and pauses."""
     for table in _UNFINISHED:
         if connection.vendor == "sqlite":
             fetch(f"DELETE FROM {table}")
         else:
             fetch(f"TRUNCATE TABLE {table}")
+    Queue.objects.all().delete()
 
 
 def analyze(table: str) -> None:
@@ -33,14 +34,22 @@ def unfinished(table: str) -> bool:
 
 
 def counters() -> dict[str, float]:
-    """Return what the server has counted since its start: statements, or bytes of WAL."""
+    """Return what the server has counted since its start: statements, bytes of WAL."""
     if connection.vendor == "postgresql":
         (row,) = fetch("SELECT pg_current_wal_insert_lsn() - '0/0'")
-        return {"WAL bytes": float(row[0])}
+        return {"WAL bytes": float(row[0]), **_statements()}
     if connection.vendor == "mysql":
         (row,) = fetch("SHOW GLOBAL STATUS LIKE 'Questions'")
         return {"statements": float(row[1])}
     return {}
+
+
+def _statements() -> dict[str, float]:
+    if fetch("SHOW shared_preload_libraries") == [("",)]:
+        return {}
+    fetch("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+    (row,) = fetch("SELECT sum(calls) FROM pg_stat_statements")
+    return {"statements": float(row[0])}
 
 
 def per_job(before: dict[str, float], count: int) -> dict[str, float]:

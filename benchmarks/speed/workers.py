@@ -56,12 +56,18 @@ class Workers:
 
 @contextlib.contextmanager
 def workers(
-    module: list[str], entry: dict[str, Any], count: int = 1
+    module: list[str],
+    entry: dict[str, Any],
+    count: int = 1,
+    more: dict[str, str] | None = None,
 ) -> Iterator[Workers]:
-    """Start `count` processes of a module on the database; stop them at the end."""
+    """Start `count` processes of a module on the database; stop them at the end.
+
+    `more`: variables of their environment.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        variables = environment(entry, BENCHMARK_FOLDER=name)
+        variables = environment(entry, **{**(more or {}), "BENCHMARK_FOLDER": name})
         processes = []
         try:
             with (folder / "log").open("wb") as log:
