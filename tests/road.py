@@ -7,9 +7,11 @@ from unittest import mock
 from django.db import DatabaseError, OperationalError, connections
 
 from django_leasequeue import registry, task
+from django_leasequeue.db import taking
 from django_leasequeue.models import Job
 from django_leasequeue.selection import Selection
-from tests.helpers import new_connection
+from tests.factories import JobFactory
+from tests.helpers import new_connection, paused
 
 WORKER = "host:1"
 
@@ -32,6 +34,18 @@ def claim(limit=100, queues="*", exclude="", *, token=None, using="default", **o
         alone = jobs.claim(selection, left, token, WORKER, alone=True)
         return found.jobs + alone.jobs
     return found.jobs
+
+
+@contextlib.contextmanager
+def claim_under_way():
+    """Hold the first claim while it has its rows, before its transaction ends; yields a Pause.
+
+    Makes a job of a lane of its own, so that the claim is a transaction of several reads
+    wherever one statement would do for a single lane.
+    """
+    JobFactory(priority=-100)
+    with paused(taking._Worked, "send", after=True) as pause:
+        yield pause
 
 
 def row(job, using="default"):

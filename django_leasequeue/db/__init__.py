@@ -19,6 +19,7 @@ from django_leasequeue.db.errors import (
     rerun,
     saying_what_to_migrate,
 )
+from django_leasequeue.db.given import Given
 from django_leasequeue.db.ids import (
     bulk_insert_returns_ids,
     first_inserted_id,
@@ -60,6 +61,7 @@ from django_leasequeue.db.removal import (
 )
 from django_leasequeue.db.schema import Exactly, PartialIndex, exact_collation
 from django_leasequeue.db.storage import storage_statements, usual_storage_statements
+from django_leasequeue.db.taking import Taking
 from django_leasequeue.db.waits import BoundedNow, bounded_transaction, waiting_at_most
 
 __all__ = [
@@ -67,11 +69,13 @@ __all__ = [
     "BoundedNow",
     "DatabaseNow",
     "Exactly",
+    "Given",
     "Lane",
     "Line",
     "Marks",
     "PartialIndex",
     "SharedSession",
+    "Taking",
     "TextByKey",
     "bounded_transaction",
     "bulk_insert_returns_ids",

@@ -1,17 +1,21 @@
 """The database's clock, and how it stores an instant."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.db import models
 
+from django_leasequeue.db.given import Given
+
 _INSTANT = models.DateTimeField()
 
 
 class DatabaseNow(models.Func):
-    """The database's present time in UTC, plus `delta` (seconds or a timedelta, any sign).
+    """The database's present time in UTC, plus `delta`: seconds or a timedelta, any sign.
 
+    Or a Given, of seconds.
     Django's Now() is CURRENT_TIMESTAMP on MySQL, which is in the session's zone; this is
     UTC everywhere, with microseconds.
     """
@@ -19,8 +23,10 @@ class DatabaseNow(models.Func):
     arity = 0
     output_field: models.Field = _INSTANT
 
-    def __init__(self, delta: timedelta | float = 0):
-        self.delta = delta if isinstance(delta, timedelta) else timedelta(seconds=delta)
+    def __init__(self, delta: timedelta | float | Given = 0):
+        self.delta = (
+            timedelta(seconds=delta) if isinstance(delta, int | float) else delta
+        )
         super().__init__(output_field=_INSTANT)
 
     def as_sql(self, compiler, connection, *_, **__):
@@ -29,14 +35,12 @@ class DatabaseNow(models.Func):
     def as_postgresql(self, compiler, connection, **_):
         if not self.delta:
             return "STATEMENT_TIMESTAMP()", []
-        return "(STATEMENT_TIMESTAMP() + %s::interval)", [
-            f"{_micros(self.delta)} microseconds"
-        ]
+        return "(STATEMENT_TIMESTAMP() + %s::interval)", [self._shift(_interval)]
 
     def as_mysql(self, compiler, connection, **_):
         if not self.delta:
             return "UTC_TIMESTAMP(6)", []
-        return "(UTC_TIMESTAMP(6) + INTERVAL %s MICROSECOND)", [_micros(self.delta)]
+        return "(UTC_TIMESTAMP(6) + INTERVAL %s MICROSECOND)", [self._shift(_micros)]
 
     def as_sqlite(self, compiler, connection, **_):
         # SQLite counts milliseconds; the zeros keep all stored texts of one length, so that
@@ -44,11 +48,24 @@ class DatabaseNow(models.Func):
         now = "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f000', 'now'"
         if not self.delta:
             return f"{now})", []
-        return f"{now}, %s)", [f"{self.delta / timedelta(seconds=1):+.3f} seconds"]
+        return f"{now}, %s)", [self._shift(_modifier)]
+
+    def _shift(self, form: Callable[[timedelta], Any]) -> Any:
+        if isinstance(self.delta, Given):
+            return self.delta.stored_as(lambda given: form(timedelta(seconds=given)))
+        return form(self.delta)
 
 
 def _micros(delta: timedelta) -> int:
     return delta // timedelta(microseconds=1)
+
+
+def _interval(delta: timedelta) -> str:
+    return f"{_micros(delta)} microseconds"
+
+
+def _modifier(delta: timedelta) -> str:
+    return f"{delta / timedelta(seconds=1):+.3f} seconds"
 
 
 def stored_time(value: datetime, connection) -> Any:

@@ -102,17 +102,23 @@ def forced(rows, index: str = "PRIMARY"):
     if connection.vendor != "mysql":
         yield
         return
-    table = connection.ops.quote_name(rows.model._meta.db_table)
-    with connection.execute_wrapper(partial(_force_index, table, index)):
+    with connection.execute_wrapper(partial(_force_index, rows, index)):
         yield
 
 
-def _force_index(table, index, execute, sql, params, many, context):
+def _force_index(rows, index, execute, sql, params, many, context):
+    return execute(through_index(rows, index, sql), params, many, context)
+
+
+def through_index(rows, index: str, sql: str) -> str:
+    """Return a statement of MySQL's and MariaDB's with the hint of `forced` in it."""
+    connection = transaction.get_connection(rows.db)
+    table = connection.ops.quote_name(rows.model._meta.db_table)
     # Of the deletes only the form for several tables takes the hint.
     sql = sql.replace(f"DELETE FROM {table} ", f"DELETE {table} FROM {table} ", 1)
     for words in (f" FROM {table} ", f"UPDATE {table} "):
         sql = sql.replace(words, f"{words}FORCE INDEX ({index}) ", 1)
-    return execute(sql, params, many, context)
+    return sql
 
 
 def wait_for(rows) -> list[Any]:

@@ -8,12 +8,22 @@ Jobs with which a worker was lost are claimed apart from all others, since they 
 alone: see docs/reliability.md.
 """
 
-from collections import defaultdict
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.db.models import ExpressionWrapper, F, Q, QuerySet, TextField, Value
+from django.db.models import (
+    Expression,
+    ExpressionWrapper,
+    F,
+    Q,
+    QuerySet,
+    SmallIntegerField,
+    TextField,
+    UUIDField,
+    Value,
+)
 from django.db.models.functions import Coalesce, Concat, Right
 
 from django_leasequeue import clock, db, rounds
@@ -31,15 +41,17 @@ WORKER_IDS = 4000
 _RECOVERED = 500
 
 # Each as it is stored. JSON stays text until it is used: a broken one is its job's affair.
-_TEXTS = {
-    f"{name}_text": ExpressionWrapper(F(name), TextField())
-    for name in ("args", "kwargs", "meta", "errors")
-}
-_COLUMNS = (
+_COLUMNS: tuple[str | Expression, ...] = (
     "id",
     "queue",
+    "priority",
+    "run_at",
+    "last_attempted_at",
     "task",
-    *_TEXTS,
+    *(
+        ExpressionWrapper(F(name), TextField())
+        for name in ("args", "kwargs", "meta", "errors")
+    ),
     "attempts",
     "max_attempts",
     "recoveries",
@@ -47,7 +59,6 @@ _COLUMNS = (
     "claims",
     "round",
 )
-_PLACE = ("priority", "run_at")
 
 
 class Claim(NamedTuple):
@@ -108,40 +119,61 @@ def _claim(rows, selection, limit, token, worker, expired, alone) -> Claim:
     # A look that finds nothing takes no lock and opens no transaction.
     if not due:
         return Claim([], min(waits, default=None), suspects)
-    with db.write_transaction(rows):
-        found: list[tuple] = []
-        for lane in due:
-            if len(found) < limit:
-                found += _take_due(rows, lane, limit - len(found))
-        if _mark(rows, found, token, worker) == len(found):
-            made = _claims_of(found, token, worker, sent_at, more=1)
-        else:
-            made = _read_back(rows, token, worker, sent_at)
+    taken = _TAKING.take(
+        rows,
+        limit,
+        [
+            {
+                "queue": lane.queue,
+                "priority": lane.priority,
+                "suspect": lane.suspect,
+                "worker": worker,
+                "token": token,
+                "lease": conf.lease(lane.queue),
+            }
+            for lane in due
+        ],
+    )
+    made = _claims_of(taken, token, worker, sent_at)
     made.sort(key=partial(_place, selection))
     return Claim([job for _, _, job in made], min(waits), suspects)
 
 
-def _take_due(rows, lane: db.Lane, limit: int) -> list[tuple]:
-    waiting = {"status": Status.PENDING, "blocked": 0, "suspect": lane.suspect}
-    due = rows.filter(
-        **waiting,
-        queue=lane.queue,
-        priority=lane.priority,
+def _due_in_lane(rows: QuerySet) -> QuerySet:
+    return rows.filter(
+        status=Status.PENDING,
+        blocked=0,
+        suspect=db.Given("suspect", SmallIntegerField()),
+        queue=db.Given("queue", TextField()),
+        priority=db.Given("priority", SmallIntegerField()),
         run_at__lte=db.DatabaseNow(),
     ).order_by("run_at", "id")
-    return db.take(_shown(due)[:limit], through="leasequeue_claim")
 
 
-def _mark(rows, found: list[tuple], token: UUID, worker: str) -> int:
-    """Make the rows that are locked running; return how many are."""
-    by_queue = defaultdict(list)
-    for _, _, _, pk, queue, *_ in found:
-        by_queue[queue].append(pk)
-    marked = 0
-    for queue, ids in by_queue.items():
-        mine = db.by_key(rows, ids, status=Status.PENDING)
-        marked += mine.update(**_marks(queue, token, worker))
-    return marked
+def _marks() -> dict:
+    now, worker = db.DatabaseNow(), db.Given("worker", TextField())
+    return {
+        "claims": F("claims") + 1,
+        "worker": worker,
+        "worker_ids": Right(
+            Concat(F("worker_ids"), worker, Value("\n"), output_field=TextField()),
+            WORKER_IDS,
+        ),
+        "started_at": Coalesce(F("started_at"), now, output_field=UTCDateTimeField()),
+        "last_attempted_at": now,
+        "processing_token": db.Given("token", UUIDField()),
+        "processing_until": db.DatabaseNow(db.Given("lease")),
+        "status": Status.RUNNING,
+    }
+
+
+_TAKING = db.Taking(
+    find=_due_in_lane,
+    through="leasequeue_claim",
+    state={"status": Status.PENDING},
+    changes=_marks(),
+    columns=_COLUMNS,
+)
 
 
 def _lost(rows, selection: Selection):
@@ -170,49 +202,21 @@ def _chosen(selection: Selection) -> Q:
     return ~Q(queue__in=selection.exclude) if selection.exclude else Q()
 
 
-def _marks(queue: str, token: UUID, worker: str) -> dict:
-    now = db.DatabaseNow()
-    return {
-        "claims": F("claims") + 1,
-        "worker": worker,
-        "worker_ids": Right(
-            Concat(F("worker_ids"), Value(f"{worker}\n"), output_field=TextField()),
-            WORKER_IDS,
-        ),
-        "started_at": Coalesce(F("started_at"), now, output_field=UTCDateTimeField()),
-        "last_attempted_at": now,
-        "processing_token": token,
-        "processing_until": db.DatabaseNow(conf.lease(queue)),
-        "status": Status.RUNNING,
-    }
-
-
 def _read_back(rows, token: UUID, worker: str, sent_at: float) -> list[tuple]:
-    held = rows.filter(processing_token=token, status=Status.RUNNING)
-    found = _shown(held, F("last_attempted_at"))
-    return _claims_of(list(found), token, worker, sent_at)
-
-
-def _shown(rows: QuerySet, now: Any = None) -> QuerySet:
-    now = ExpressionWrapper(now or db.DatabaseNow(), UTCDateTimeField())
-    return rows.annotate(now=now, **_TEXTS).values_list("now", *_PLACE, *_COLUMNS)
+    found = rows.filter(processing_token=token, status=Status.RUNNING)
+    return _claims_of(found.values_list(*_COLUMNS), token, worker, sent_at)
 
 
 def _claims_of(
-    found: list[tuple], token: UUID, worker: str, sent_at: float, more: int = 0
+    found: Iterable[tuple], token: UUID, worker: str, sent_at: float
 ) -> list[tuple]:
-    """Return (priority, run_at, job) of rows; `more`: what their `claims` will have grown by."""
-    times = {queue: _times(queue) for queue in {row[4] for row in found}}
+    """Return (priority, run_at, job) of rows in the order of _COLUMNS."""
     made = []
-    for now, priority, run_at, pk, queue, *values, claims, round in found:
-        given: tuple[Any, ...] = (pk, queue, *values, claims + more, round)
-        given += (worker, token, now, *times[queue], sent_at, sent_at)
-        made.append((priority, run_at, Claimed(*given)))
+    for pk, queue, priority, run_at, claimed_at, *rest in found:
+        values: tuple[Any, ...] = (pk, queue, *rest, worker, token, claimed_at)
+        values += (conf.lease(queue), conf.safety_buffer(queue), sent_at, sent_at)
+        made.append((priority, run_at, Claimed(*values)))
     return made
-
-
-def _times(queue: str) -> tuple[float, float]:
-    return conf.lease(queue), conf.safety_buffer(queue)
 
 
 def _place(selection: Selection, made: tuple[int, Any, Claimed]) -> tuple:

@@ -12,7 +12,6 @@ from django_leasequeue import Dedup, db
 from django_leasequeue.db import DatabaseNow, locks
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
-from django_leasequeue.transitions import claim as claims
 from django_leasequeue.transitions.dispatch import insert
 from django_leasequeue.transitions.dispatch import one as dispatching
 from django_leasequeue.transitions.dispatch import owner as owners
@@ -20,7 +19,7 @@ from django_leasequeue.transitions.settle import Verdict
 from tests.callers import caller
 from tests.factories import JobFactory
 from tests.helpers import eventually, in_thread, paused, together
-from tests.road import claim, row
+from tests.road import claim, claim_under_way, row
 from tests.tasks import add
 
 # Times as many rounds of each race; 1 is enough to see it, 10 is for changes of the locks.
@@ -241,8 +240,8 @@ def test_no_lock_stays_on_a_job_whose_claim_is_under_way(many, monkeypatch):
     """The caller waits for the claim's own transaction, and finds the job running."""
     monkeypatch.setattr(locks, "UNQUEUED", 60)
     first = dispatch("k").job
-    with caller() as worker, caller() as slow, paused(claims, "_claims_of") as pause:
-        claimed = worker.start(claim)
+    with caller() as worker, caller() as slow, claim_under_way() as pause:
+        claimed = worker.start(claim, 1)
         pause.wait()
         slow.begin()
         if many:

@@ -26,6 +26,7 @@ from tests.road import (
     ids,
     lock_wait,
     row,
+    statements,
 )
 
 
@@ -239,6 +240,21 @@ def test_a_claim_of_nothing_writes_nothing():
         failing(AssertionError("locked"), match="FOR UPDATE"),
     ):
         assert claim() == []
+
+
+def test_a_claim_of_one_lane_is_one_statement():
+    """After the look at the lanes, and without a transaction of its own, where that can be.
+
+    MySQL and MariaDB have no update that returns its rows.
+    """
+    JobFactory.create_batch(2)
+    with statements() as seen:
+        assert len(claim(expired=False)) == 2
+    sent = [sql.split()[0] for sql in seen]
+    if connection.vendor == "mysql":
+        assert [sent[0], sent[-3], sent[-2]] == ["SELECT", "SELECT", "UPDATE"]
+    else:
+        assert sent == ["WITH", "UPDATE"]
 
 
 @pytest.mark.parametrize("seconds", [30, 4000])
@@ -487,14 +503,14 @@ def test_113_all_of_a_claim_or_nothing():
     """The process may end before any of its statements; no row is left half claimed."""
     jobs = [JobFactory(), JobFactory(queue="other")]
     before = [row(job) for job in jobs]
-    for passed in range(3, 100):
+    for passed in range(1, 100):
         try:
             with ending_after(passed):
                 held = claim()
             break
         except DatabaseError:
             assert [row(job) for job in jobs] == before
-    assert passed > 5  # it was stopped between its updates, too
+    assert passed > 3  # it was stopped between its updates, too
     assert sorted(ids(held)) == sorted(ids(jobs))
 
 

@@ -27,14 +27,15 @@ def find(rows, wanted: Prepared, *, locking: bool = False):
     hides.
     """
     found = db.prepared(_find_locking if locking else _find, rows)
-    return next(iter(found(wanted.values["queue"], wanted.rules.id)), None)
+    same = found(queue=wanted.values["queue"], dedup_id=wanted.rules.id)
+    return next(iter(same), None)
 
 
-def _find(rows, queue: str, dedup_id: str):
+def _find(rows, queue, dedup_id):
     return with_window(rows.filter(queue=queue, dedup_id=dedup_id)).order_by()
 
 
-def _find_locking(rows, queue: str, dedup_id: str):
+def _find_locking(rows, queue, dedup_id):
     return _find(rows, queue, dedup_id).select_for_update()
 
 
