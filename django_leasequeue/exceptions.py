@@ -64,6 +64,14 @@ class DispatchConflict(LeaseQueueError):
         )
 
 
+class JobNotRunnable(LeaseQueueError):
+    """The one job that was to be run can't be run now; nothing has changed."""
+
+    def __init__(self, job_id, why):
+        self.job_id, self.why = job_id, why
+        super().__init__(f"Job {job_id} can't be run now: {why}.")
+
+
 class JobRunAborted(LeaseQueueError):
     """Raised inside a task by `context.check()`: this run no longer counts.
 

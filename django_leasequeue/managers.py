@@ -169,6 +169,10 @@ class JobQuerySet(VerbQuerySet):
             self._rows(), selection, limit, token, worker, expired, since, alone
         )
 
+    def claim_job(self, pk: int, token: UUID, worker: str):
+        """See transitions.claim.claim_job."""
+        return transitions.claim.claim_job(self._rows(), pk, token, worker)
+
     def cancel_requested(self, tokens: list[UUID]) -> dict[UUID, set[int]]:
         """See transitions.cancel.requested."""
         return transitions.cancel.requested(self._rows(), tokens)
@@ -213,6 +217,7 @@ class JobQuerySet(VerbQuerySet):
         adispatch_many,
         cancel,
         claim,
+        claim_job,
         progress,
         renew,
         renew_all,

@@ -20,6 +20,15 @@ _CONTRADICTIONS = {
     ): "--reload starts child processes anew; --in-process has none.",
     ("drain", "reload"): "--reload is for a worker that goes on; --drain ends it.",
 }
+# What is said of a worker for many jobs, with what stands for "not given".
+_OF_MANY = {
+    "queues": "*",
+    "exclude": "",
+    "processes": None,
+    "drain": False,
+    "max_jobs": None,
+    "reload": False,
+}
 
 
 def worker_options(given: dict[str, Any]) -> WorkerOptions:
@@ -27,6 +36,11 @@ def worker_options(given: dict[str, Any]) -> WorkerOptions:
     for names, problem in _CONTRADICTIONS.items():
         if all(given[name] for name in names):
             raise CommandError(problem)
+    if given["job"] is not None:
+        for name, absent in _OF_MANY.items():
+            if given[name] != absent:
+                option = name.replace("_", "-")
+                raise CommandError(f"--{option} is not for --job, which runs one job.")
     if given["in_process"] and (given["processes"] or 1) > 1:
         raise CommandError(
             f"--processes={given['processes']} starts child processes; --in-process has "
@@ -37,6 +51,8 @@ def worker_options(given: dict[str, Any]) -> WorkerOptions:
         raise CommandError(
             f"There is no database {database!r}. DATABASES has {', '.join(connections)}."
         )
+    if given["job"] is not None:
+        given = {**given, "processes": 1, "max_jobs": 1}
     try:
         return WorkerOptions(
             queues=given["queues"],
@@ -44,6 +60,7 @@ def worker_options(given: dict[str, Any]) -> WorkerOptions:
             database=database,
             drain=given["drain"],
             max_jobs=given["max_jobs"],
+            job=given["job"],
             reload=given["reload"],
             verbosity=given["verbosity"],
             **{

@@ -104,6 +104,28 @@ def claim(
     )
 
 
+def claim_job(rows: QuerySet, pk: int, token: UUID, worker: str) -> Claimed | None:
+    """Take the job of this id for `worker` if it is pending, due or not, and return it.
+
+    Also of a paused queue: whoever asks for one job wants that one. None if it is not
+    pending, is blocked by a concurrency limit, or its row is locked by somebody.
+    """
+    return db.rerun(
+        partial(_claim_job, rows, pk, token, worker), using=rows.db, seconds=RERUN_FOR
+    )
+
+
+def _claim_job(rows, pk, token, worker) -> Claimed | None:
+    sent_at = clock.now()
+    wanted = db.by_key(rows, [pk], status=Status.PENDING, blocked=0)
+    with db.write_transaction(rows):
+        queues = wanted.values_list("queue", flat=True)
+        for queue in db.take(queues, through="PRIMARY"):
+            wanted.update(**_marks(queue, token, worker))
+        made = _read_back(rows, token, worker, sent_at)
+    return made[0][2] if made else None
+
+
 def _claim(rows, selection, limit, token, worker, expired, alone) -> Claim:
     if expired:
         _recover(rows, selection)

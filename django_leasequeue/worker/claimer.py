@@ -1,5 +1,6 @@
 """Claims: announced before they are sent, and asked again if an answer is lost."""
 
+from typing import Protocol
 from uuid import UUID, uuid4
 
 from django_leasequeue import clock
@@ -16,6 +17,16 @@ from django_leasequeue.worker.wakeup import Wakeup
 _EXPIRED_EVERY = 1.0
 # Seconds until the next try if whoever renews the leases doesn't listen.
 _UNHEARD_PAUSE = 1.0
+
+
+class Claims(Protocol):
+    """Where the loop gets its jobs."""
+
+    def claim(self, limit: int, alone: bool = False) -> Claim | None:
+        """Claim up to `limit` jobs; None if that is not possible now. See Claimer."""
+
+    def close(self) -> None:
+        """Tell that no claim will follow."""
 
 
 class Claimer:

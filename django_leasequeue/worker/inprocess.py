@@ -12,6 +12,7 @@ from django_leasequeue import registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker import middleware
+from django_leasequeue.worker.claimer import Claims
 from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.heartbeat import Heartbeat, worker_name
 from django_leasequeue.worker.keeper import Keeper
@@ -29,34 +30,46 @@ _GIVING_BACK = 5.0
 
 
 class InProcess:
-    """A worker of one process. From another thread, `stop.request()` ends it."""
+    """A worker of one process. From another thread, `stop.request()` ends it.
+
+    `shown`: whether it has a row among the workers.
+    """
 
     gives_back = True
 
-    def __init__(self, options: WorkerOptions, progress: Progress) -> None:
+    def __init__(
+        self, options: WorkerOptions, progress: Progress, shown: bool = True
+    ) -> None:
         self._options = replace(options, suspects="between")
         self._progress = progress
         self._wakeup = Wakeup()
         self.stop = Stop(self._wakeup.wake)
         self._running = Running()
         self._leases: LeaseTable[None] = LeaseTable(shortest_lease(options.selection))
-        self._name = worker_name()
-        self._heartbeat = Heartbeat(options)
+        self.name = worker_name()
+        self._heartbeat = Heartbeat(options) if shown else None
         self._keeper: Keeper[None] = Keeper(
             options.database, self._leases, self, self._heartbeat
         )
 
     def run(self) -> int:
         """Work until stopped or done; return how many jobs still ran and were let go."""
-        name = self._name
+        name = self.name
         with handled(stopper(self.stop)):
             registry.autodiscover()
             middleware.loaded()
-            self._heartbeat.enter(name, os.getpid(), registry.names())
+            if self._heartbeat is not None:
+                self._heartbeat.enter(name, os.getpid(), registry.names())
             self._keeper.start()
             logger.info("Worker %s runs jobs in this process.", name)
             loop = Loop(
-                self._options, name, self, self._running, self.stop, self._wakeup
+                self._options,
+                name,
+                self,
+                self._running,
+                self.stop,
+                self._wakeup,
+                self.claimer(),
             )
             try:
                 left = loop.run()
@@ -65,6 +78,10 @@ class InProcess:
                 self._keeper.close(_GIVING_BACK)
             logger.info("Worker %s has stopped: %s.", name, self.stop.why or "done")
         return left
+
+    def claimer(self) -> Claims | None:
+        """Return what claims the jobs; None for whatever the options say."""
+        return None
 
     # Leases: what the loop tells.
 

@@ -9,7 +9,7 @@ from math import inf
 
 from django_leasequeue import clock
 from django_leasequeue.worker import bounded
-from django_leasequeue.worker.claimer import Claimer
+from django_leasequeue.worker.claimer import Claimer, Claims
 from django_leasequeue.worker.company import Company
 from django_leasequeue.worker.connections import close_idle
 from django_leasequeue.worker.executor import Executor
@@ -33,7 +33,10 @@ _PRUNING = 1.0
 
 
 class Loop:
-    """Claims jobs as `worker` and has them run, in the thread that calls `run()`."""
+    """Claims jobs as `worker` and has them run, in the thread that calls `run()`.
+
+    `claimer`: what claims them, a Claimer unless given.
+    """
 
     def __init__(
         self,
@@ -43,6 +46,7 @@ class Loop:
         running: Running,
         stop: Stop,
         wakeup: Wakeup,
+        claimer: Claims | None = None,
     ) -> None:
         self._options, self._worker = options, worker
         self._leases, self._running = leases, running
@@ -52,7 +56,7 @@ class Loop:
         # When to look at what runs and waits, by `clock.now()`.
         self._look_at = 0.0
         self._company = Company(options.suspects)
-        self._claimer = Claimer(options, worker, leases, wakeup)
+        self._claimer = claimer or Claimer(options, worker, leases, wakeup)
         self._executor = Executor(options, leases, running, stop, wakeup.wake)
         self._pruner = Pruner(options.database, worker)
 

@@ -42,6 +42,8 @@ class WorkerOptions:
     max_jobs: int | None = None
     # What to do about jobs that are to run alone in their process: see SUSPECTS.
     suspects: str = "leave"
+    # The id of the one job to run, whatever its queue; None for those of the queues.
+    job: int | None = None
     # Whether to start anew when the code changes.
     reload: bool = False
     verbosity: int = 1

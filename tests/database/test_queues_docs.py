@@ -8,13 +8,14 @@ from django.core.management import call_command
 from django_leasequeue.conf import PER_QUEUE, conf
 from django_leasequeue.models import Queue
 from django_leasequeue.selection import Selection
-from tests import readme
+from tests import readme, tasks
 from tests.processes import ROOT
+from tests.road import toy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TEXT = (ROOT / "docs/queues.md").read_text()
-SETTINGS, PAUSE = readme.blocks("python", TEXT)
+SETTINGS, PAUSE, RUN = readme.blocks("python", TEXT)
 
 
 def test_settings(settings):
@@ -53,6 +54,19 @@ def test_pause():
     row = Queue.objects.get()
     assert (row.paused_by, row.resumed_by) == ("ann", "bob")
     assert not row.is_paused
+
+
+def test_run_one_job(capsys):
+    with toy(lambda year: None, name="report") as build_report:
+        run = RUN.replace("run_job(job.pk)", "ended = run_job(job.pk)")
+        exec(run, found := {"build_report": build_report})
+    assert f'# "{found["ended"]}"' in RUN
+    [line] = readme.blocks("console", TEXT)[1].splitlines()
+    assert line == "$ python manage.py runjobs --job 41"
+    job = tasks.add.dispatch(1, 2).job
+    call_command("runjobs", f"--job={job.pk}")
+    job.refresh_from_db()
+    assert job.result == 3
 
 
 def test_pause_by_command(capsys):

@@ -86,6 +86,13 @@ def drain_here(capsys):
         (["--in-process", "--reload"], "--reload starts child processes"),
         (["--in-process", "--processes=2"], "--processes=2 starts child processes"),
         (["--drain", "--reload"], "--reload is for a worker that goes on"),
+        (["--job=1", "--drain"], "--drain is not for --job, which runs one job"),
+        (["--job=1", "--processes=1"], "--processes is not for --job"),
+        (["--job=1", "--max-jobs=1"], "--max-jobs is not for --job"),
+        (["--job=1", "--queues=a"], "--queues is not for --job"),
+        (["--job=1", "--exclude=a"], "--exclude is not for --job"),
+        (["--job=1", "--reload"], "--reload is not for --job"),
+        (["--job=a"], "--job: invalid int value: 'a'"),
         (["--database=nowhere"], r"invalid choice: 'nowhere' \(choose from '?default"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, InterfaceError, OperationalError, connections
 
+from django_leasequeue.exceptions import JobNotRunnable
 from django_leasequeue.management.worker_options import (
     warn_of_unknown_queues,
     worker_options,
@@ -60,6 +61,14 @@ class Command(BaseCommand):
             "--drain",
             action="store_true",
             help="Run all jobs that are due, then exit: with 0, or with 1 if any failed.",
+        )
+        parser.add_argument(
+            "--job",
+            type=int,
+            metavar="ID",
+            help="Run this one pending job in this very process, also if it is not due or "
+            "its queue is paused, then exit: with 0 if it succeeded, with 1 if it did not, "
+            "with 2 if it could not be run.",
         )
         parser.add_argument(
             "--max-jobs",
@@ -117,6 +126,9 @@ class Command(BaseCommand):
         if not given["skip_checks"]:
             # The checks have imported the tasks.
             warn_of_unknown_queues(options)
+        if options.job is not None:
+            self._run_one(options)
+            return
         progress = Progress(
             drain_display(_counted_due(options)) if options.drain else None
         )
@@ -129,13 +141,30 @@ class Command(BaseCommand):
         finally:
             progress.close(_told_left(options) if options.drain else "")
         failed = progress.failed if options.drain else 0
-        if left and getattr(self, "_called_from_command_line", False):
-            # Threads whose task does not return would be in the way of an orderly end.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(1 if failed else 0)
+        self._leave_behind(left, 1 if failed else 0)
         if failed:
             raise CommandError(f"{log.counted(failed, 'job')} failed.", returncode=1)
+
+    def _run_one(self, options: WorkerOptions) -> None:
+        """Run the job `options.job`. Raise CommandError unless it succeeds."""
+        from django_leasequeue.worker.single import Single
+
+        single = Single(options)
+        try:
+            left = single.run()
+        except (Error, JobNotRunnable) as error:
+            raise CommandError(str(error), returncode=2) from error
+        succeeded = single.word == log.SUCCEEDED
+        self._leave_behind(left, 0 if succeeded else 1)
+        if not succeeded:
+            raise CommandError(f"Job {options.job}: {single.word}.", returncode=1)
+
+    def _leave_behind(self, left: int, code: int) -> None:
+        """Exit at once if jobs still run: their threads would be in the way of an orderly end."""
+        if left and getattr(self, "_called_from_command_line", False):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
 
     def _run_here(self, options: WorkerOptions, progress: Progress) -> int:
         """Work in this process; return how many jobs still run in it."""

@@ -1,0 +1,19 @@
+"""What can be done with a job from code, beside the verbs of `Job.objects`."""
+
+
+def run_job(job_id: int, *, using: str | None = None) -> str:
+    """Run the pending job of this id here and now, and return how that has ended.
+
+    Whether it is due or not, and also if its queue is paused. It is claimed, so that no
+    worker runs it as well, its lease is renewed, and its outcome is stored: an attempt like
+    any other, and a retry is for whoever takes it then. The call waits for the run's end.
+
+    `using`: the database's alias. Returns "succeeded", "failed", "to be retried", "snoozed",
+    "cancelled", "lost" (the lease was, so that the outcome does not count) or "given back"
+    (a signal has ended the run). Raises JobNotRunnable for a job that is not pending,
+    RuntimeError in a transaction.
+    """
+    # Here, since this module may be imported before the models can be.
+    from django_leasequeue.worker import single
+
+    return single.run(job_id, using)

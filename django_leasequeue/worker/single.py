@@ -1,0 +1,148 @@
+"""One job of a given id: claimed, run in this process and settled like any other."""
+
+import contextlib
+import time
+from uuid import UUID, uuid4
+
+from django.db import Error, connections, router
+
+from django_leasequeue import clock
+from django_leasequeue.conf import conf
+from django_leasequeue.exceptions import JobNotRunnable
+from django_leasequeue.models import Job
+from django_leasequeue.states import Status
+from django_leasequeue.transitions.claim import Claim
+from django_leasequeue.worker.bounded import Bounded
+from django_leasequeue.worker.inprocess import InProcess
+from django_leasequeue.worker.leases import Leases
+from django_leasequeue.worker.log import RELEASED, WORDS
+from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.progress import Progress
+from django_leasequeue.worker.stop import Level, Stop
+
+# Seconds for which a row that somebody else has locked is asked for again.
+_PATIENCE = 2.0
+_PAUSE = 0.05
+
+
+class Single(InProcess):
+    """A worker that runs the job `options.job` and ends."""
+
+    def __init__(self, options: WorkerOptions) -> None:
+        self.progress = Progress()
+        # It takes no other job, so it is no worker that anybody could wait for.
+        super().__init__(options, self.progress, shown=False)
+        self._claimer = OneClaim(options, self.name, self, self.stop)
+
+    def run(self) -> int:
+        """Run the job; return how many still ran at the end, 0 or 1.
+
+        Raises JobNotRunnable, or the database's error if it does not let it be claimed.
+        """
+        left = super().run()
+        if self._claimer.problem is not None:
+            raise self._claimer.problem
+        return left
+
+    def claimer(self) -> "OneClaim":
+        """See InProcess."""
+        return self._claimer
+
+    @property
+    def word(self) -> str:
+        """How the run has ended: see `log`."""
+        ended = [word for word in WORDS if self.progress.counts[word]]
+        return ended[0] if ended else RELEASED
+
+
+class OneClaim:
+    """Claims the one job, or asks for the worker's stop and knows the `problem`."""
+
+    def __init__(
+        self, options: WorkerOptions, worker: str, leases: Leases, stop: Stop
+    ) -> None:
+        self._options, self._worker = options, worker
+        self._leases, self._stop = leases, stop
+        self.problem: Exception | None = None
+
+    def claim(self, limit: int, alone: bool = False) -> Claim | None:
+        """See claimer.Claims."""
+        token = uuid4()
+        self._leases.announce(token)
+        try:
+            with Bounded(self._options.database):
+                claim = self._claimed(token)
+        except Exception as error:
+            self.problem = error
+            if isinstance(error, Error):
+                self._take_back(token)
+            self._leases.claimed(token, [])
+            self._stop.request(Level.GRACEFUL, "the job could not be claimed")
+            return None
+        self._leases.claimed(token, claim.jobs)
+        return claim
+
+    def close(self) -> None:
+        """See claimer.Claims."""
+
+    def _claimed(self, token: UUID) -> Claim:
+        assert self._options.job is not None
+        jobs, ends = Job.objects.using(self._options.database), clock.now() + _PATIENCE
+        while True:
+            job = jobs.claim_job(self._options.job, token, self._worker)
+            if job is not None:
+                return Claim([job], None)
+            row = jobs.filter(pk=self._options.job).first()
+            if row is None or row.status != Status.PENDING or row.blocked:
+                break
+            if clock.now() >= ends:
+                break
+            time.sleep(_PAUSE)
+        raise JobNotRunnable(self._options.job, _why_not(row, self._options.database))
+
+    def _take_back(self, token: UUID) -> None:
+        """Give back what a claim may have taken whose answer was lost."""
+        # Else its lease ends by itself.
+        with contextlib.suppress(Exception), Bounded(self._options.database):
+            Job.objects.using(self._options.database).release(token)
+
+
+def run(job_id: int, using: str | None) -> str:
+    """See jobs.run_job."""
+    database = using or router.db_for_write(Job)
+    if connections[database].in_atomic_block:
+        raise RuntimeError(
+            "run_job() can't be called in a transaction: the job is run and settled in "
+            "others, which can't see what is not committed."
+        )
+    single = Single(one_job(job_id, database, conf.shutdown_timeout))
+    single.run()
+    return single.word
+
+
+def one_job(job_id: int, database: str, shutdown_timeout: float) -> WorkerOptions:
+    """Return the options of a worker for this job alone."""
+    return WorkerOptions(
+        queues="*",
+        exclude="",
+        database=database,
+        processes=1,
+        threads=1,
+        async_tasks=1,
+        shutdown_timeout=shutdown_timeout,
+        max_jobs=1,
+        job=job_id,
+    )
+
+
+def _why_not(row: Job | None, database: str) -> str:
+    if row is None:
+        return f"there is none in database {database!r}"
+    if row.status == Status.RUNNING:
+        until = f"{row.processing_until:%Y-%m-%d %H:%M:%S %Z}"
+        return f"{row.worker} has it, on a lease until {until}"
+    if row.status != Status.PENDING:
+        return f"it has ended: {row.status}, {row.finished_at:%Y-%m-%d %H:%M:%S %Z}"
+    if row.blocked:
+        return "others of its concurrency key run"
+    return "somebody has its row locked, such as a transaction that is not committed"
