@@ -7,7 +7,6 @@ from django.dispatch import Signal
 # an `async def` task in a thread of its own.
 job_started = Signal()
 # sender: Job; kwargs: claimed (Claimed), outcome (an `outcomes` value), once it is stored.
-# Sent in a thread beside the jobs, by the process that ran the job, so not for one that was
-# killed at its timeout: the supervisor, which then stores the outcome, runs no code of the
-# project's.
+# Sent in a thread beside the jobs, by the process that ran the job; if that was killed at the
+# job's timeout, by another of the same supervisor.
 job_settled = Signal()

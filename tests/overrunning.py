@@ -91,6 +91,18 @@ def sleep_twice(path):
     time.sleep(3600)
 
 
+@task(
+    timeout=TIMEOUT,
+    max_attempts=2,
+    backoff=lambda attempt: 0,
+    on_retry="tests.hooked.say",
+    on_failure="tests.hooked.say",
+)
+def sleep_twice_and_tell(path):
+    _started(path)
+    time.sleep(3600)
+
+
 @task(timeout=TIMEOUT, max_attempts=3, on_timeout="fail")
 def sleep_once(path):
     _started(path)

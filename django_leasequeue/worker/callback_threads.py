@@ -5,7 +5,7 @@ called at most once, by the process that stored the outcome.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from queue import Empty, SimpleQueue
 
 from django.db import connections
@@ -14,6 +14,8 @@ from django_leasequeue import clock
 from django_leasequeue.models import Job
 from django_leasequeue.signals import job_settled
 from django_leasequeue.worker.callbacks import call_all, callback_of
+from django_leasequeue.worker.connections import JobConnections
+from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.running import Run
 
@@ -28,13 +30,15 @@ class CallbackThreads:
     `over(run)` is called, in one of them, once all is called for a run.
     """
 
-    def __init__(self, number: int, over: Callable[[Run], None]) -> None:
-        self._number, self._over = number, over
-        self._queue: SimpleQueue[Run | None] = SimpleQueue()
+    def __init__(
+        self, number: int, database: str, over: Callable[[Run | Killed], None]
+    ) -> None:
+        self._number, self._database, self._over = number, database, over
+        self._queue: SimpleQueue[Run | Killed | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         # Runs that are not over, those that wait for a thread among them.
-        self._open: set[Run] = set()
+        self._open: set[Run | Killed] = set()
 
     @property
     def have_enough(self) -> bool:
@@ -48,14 +52,18 @@ class CallbackThreads:
         wanted = [run for run in runs if run.stored and (everyone or _wants(run))]
         if not wanted:
             return runs
-        with self._lock:
-            self._open.update(wanted)
-            for _ in range(min(len(self._open), self._number) - len(self._threads)):
-                self._start_thread()
-        for run in wanted:
-            self._queue.put(run)
+        self.put(*wanted)
         taken = set(wanted)
         return [run for run in runs if run not in taken]
+
+    def put(self, *runs: Run | Killed) -> None:
+        """Have all called for these runs. Never waits."""
+        with self._lock:
+            self._open.update(runs)
+            for _ in range(min(len(self._open), self._number) - len(self._threads)):
+                self._start_thread()
+        for run in runs:
+            self._queue.put(run)
 
     def close(self, seconds: float) -> None:
         """Wait for what is not over, for so long at the most, and end the threads."""
@@ -77,8 +85,7 @@ class CallbackThreads:
         try:
             while (run := self._queue.get()) is not None:
                 try:
-                    if run.stored:
-                        call_all(run.job, run.task, run.stored)
+                    self._call(run)
                 finally:
                     with self._lock:
                         self._open.discard(run)
@@ -86,8 +93,27 @@ class CallbackThreads:
         finally:
             connections.close_all()
 
+    def _call(self, run: Run | Killed) -> None:
+        found = self._found(run) if isinstance(run, Killed) else run
+        if found is not None and found.stored is not None:
+            call_all(found.job, found.task, found.stored)
+
+    def _found(self, killed: Killed) -> Run | None:
+        try:
+            with JobConnections():
+                return killed.run(self._database)
+        except Exception as error:
+            logger.error(
+                "Job %s: its callbacks are not called, since its row can't be read: %s",
+                killed.job_id,
+                error,
+                exc_info=error,
+                extra={"job_id": killed.job_id},
+            )
+            return None
+
     def _tell_left(self) -> None:
-        waiting: set[Run | None] = set()
+        waiting: set[Run | Killed | None] = set()
         try:
             while True:
                 waiting.add(self._queue.get_nowait())
@@ -103,10 +129,12 @@ def _wants(run: Run) -> bool:
     return run.stored is not None and callback_of(run.task, run.stored) is not None
 
 
-def _warn(what: str, runs: set[Run]) -> None:
+def _warn(what: str, runs: Set[Run | Killed | None]) -> None:
     if not runs:
         return
-    ids = sorted(run.job.id for run in runs)
+    ids = sorted(
+        run.job_id if isinstance(run, Killed) else run.job.id for run in runs if run
+    )
     logger.warning(
         "The worker stops, and callbacks %s: those of %s %s.",
         what,

@@ -76,7 +76,7 @@ def _work(
 
     running = Running()
     vital_thread(
-        _hear, control, reports, stop, running, name="leasequeue-control"
+        _hear, control, reports, stop, running, wakeup, name="leasequeue-control"
     ).start()
     registry.autodiscover()
     middleware.loaded()
@@ -90,14 +90,21 @@ def _work(
             watcher.close()
 
 
-def _hear(control: Receiver, reports: Reports, stop: Stop, running) -> None:
+def _hear(
+    control: Receiver, reports: Reports, stop: Stop, running, wakeup: Wakeup
+) -> None:
     """Do what the supervisor says, until it is gone."""
+    from django_leasequeue.worker.killed import Killed
+
     for message in control:
         match message:
             case {"do": "stop", "why": why}:
                 stop.request(Level.GRACEFUL, why)
             case {"do": "leave"}:
                 stop.request(Level.AT_ONCE, "at once")
+            case {"do": "killed"}:
+                running.add_killed(Killed.from_message(message))
+                wakeup.wake()
             case {"do": "renewed", "token": token, "ids": ids, "at": at}:
                 running.renewed(UUID(token), ids, at)
             case {"do": "cancel", "token": token, "ids": ids}:

@@ -17,6 +17,7 @@ from django_leasequeue.worker.callback_threads import CallbackThreads
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.deadlines import Deadlines
 from django_leasequeue.worker.forecast import HORIZON, PATIENCE, Forecast
+from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.limit import Limit
 from django_leasequeue.worker.log import about, log_start, logger
@@ -60,7 +61,7 @@ class Executor:
             wake,
         )
         self._progress = ProgressWriter(options.database)
-        self._callbacks = CallbackThreads(options.threads, self._over)
+        self._callbacks = CallbackThreads(options.threads, options.database, self._over)
         self._settler = Settler(options.database, self._settled)
         self._deadlines = Deadlines()
         self._threads = ThreadPool(options.threads, self._work, self._freed)
@@ -275,13 +276,21 @@ class Executor:
             self._leases.finished(token, some, word)
         self._wake_if_awaited()
 
-    def _over(self, run: Run) -> None:
+    def _over(self, run: Run | Killed) -> None:
         """Note that all callbacks of a run are over."""
-        self._running.remove([run])
+        if isinstance(run, Killed):
+            self._running.remove_killed(run)
+        else:
+            self._running.remove([run])
         if self._held_up and not self._callbacks.have_enough:
             self._held_up = False
             self._wake()
         self._wake_if_awaited()
+
+    def call_for_killed(self) -> None:
+        """Have the callbacks called of runs that were killed in another process."""
+        for killed in self._running.take_killed():
+            self._callbacks.put(killed)
 
     def _wake_if_awaited(self) -> None:
         # A stop, a drain and a job that is to run alone wait for what is stored.

@@ -16,6 +16,7 @@ from django_leasequeue.worker.claimer import Claims
 from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.heartbeat import Heartbeat, worker_name
 from django_leasequeue.worker.keeper import Keeper
+from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.lease_table import LeaseTable, shortest_lease, terms_of
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.loop import Loop
@@ -134,7 +135,7 @@ class InProcess:
         """See keeper.Audience."""
         self._running.cancel(token, ids)
 
-    def settled(self, owner: None, word: str) -> None:
+    def settled(self, owner: None, killed: Killed) -> None:
         """See keeper.Audience."""
 
     def given_back(self, owner: None, ids: set[int]) -> None:

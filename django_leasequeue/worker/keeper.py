@@ -19,6 +19,7 @@ from django_leasequeue.states import Status
 from django_leasequeue.transitions.renew import Renewal
 from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.heartbeat import Heartbeat
+from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.lease_table import Holding, LeaseTable
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.outage import Outage
@@ -57,8 +58,8 @@ class Audience(Protocol[Owner]):
     def cancelled(self, owner: Owner, token: UUID, ids: set[int]) -> None:
         """Somebody asked for these jobs to be cancelled. Told again until they have ended."""
 
-    def settled(self, owner: Owner, word: str) -> None:
-        """A job of this owner, which is dead, has got its outcome here; see `log`."""
+    def settled(self, owner: Owner, killed: Killed) -> None:
+        """A job of this owner, which is dead, has got its outcome here."""
 
     def given_back(self, owner: Owner, ids: set[int]) -> None:
         """All that this owner left is pending again, or its leases have ended."""
@@ -280,6 +281,6 @@ class Keeper(Generic[Held]):
                 "The jobs of a process that is gone could not be given back; another "
                 "worker runs them when their leases end."
             )
-        for word in release.words:
-            self._audience.settled(release.owner, word)
+        for killed in release.killed:
+            self._audience.settled(release.owner, killed)
         self._audience.given_back(release.owner, release.ids)

@@ -89,6 +89,7 @@ class Loop:
 
     def _turn(self) -> None:
         self._look()
+        self._executor.call_for_killed()
         limit = self._executor.room()
         if self._left is not None:
             limit = min(limit, self._left)
@@ -134,6 +135,7 @@ class Loop:
         """Wait for the jobs that run, as long as the stop allows."""
         while len(self._running) and self._stop.level is not Level.AT_ONCE:
             self._look()
+            self._executor.call_for_killed()
             pause = _LOOK_EVERY
             if self._stop.asked:
                 ends = self._stop.since + self._options.shutdown_timeout

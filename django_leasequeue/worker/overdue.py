@@ -3,33 +3,15 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import ExpressionWrapper, F, TextField
-
 from django_leasequeue.claimed import Claimed
-from django_leasequeue.conf import conf
-from django_leasequeue.db import DatabaseNow
 from django_leasequeue.exceptions import JobTimeout
-from django_leasequeue.fields import UTCDateTimeField
 from django_leasequeue.models import Job
-from django_leasequeue.outcomes import Failed, Outcome, RetryLater
+from django_leasequeue.outcomes import Cancelled, Failed, Outcome, RetryLater
 from django_leasequeue.transitions.settle import Verdict
 from django_leasequeue.worker import endings
+from django_leasequeue.worker.killed import read_claimed
 from django_leasequeue.worker.log import log_outcome
 from django_leasequeue.worker.timed import TimedRun
-
-_COLUMNS = (
-    "id",
-    "queue",
-    "task",
-    "attempts",
-    "max_attempts",
-    "recoveries",
-    "lost_alone",
-    "claims",
-    "round",
-    "errors_text",
-    "worker",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +33,7 @@ class Overdue:
         outcome = self._outcome(job)
         [settled] = Job.objects.using(database).settle([(job, outcome)])
         if settled.verdict is Verdict.WRITTEN:
+            outcome = Cancelled() if settled.cancelled else outcome
             log_outcome(job, outcome, self.seconds)
         return settled.verdict, outcome
 
@@ -63,22 +46,7 @@ class Overdue:
 
     def _held(self, database: str) -> Claimed | None:
         """Return the job while it runs under the run's token."""
-        mine = {"pk": self.run.job_id, "processing_token": self.run.token}
-        now = ExpressionWrapper(DatabaseNow(), UTCDateTimeField())
-        # As a claim reads it: a broken text is for this job's next error to meet.
-        errors = ExpressionWrapper(F("errors"), TextField())
-        rows = Job.objects.using(database).running().filter(**mine)
-        shown = rows.annotate(now=now, errors_text=errors)
-        for values in shown.values("now", *_COLUMNS):
-            return Claimed(
-                claimed_at=values.pop("now"),
-                token=self.run.token,
-                lease=conf.lease(values["queue"]),
-                buffer=conf.safety_buffer(values["queue"]),
-                # Of what the run was given nothing is needed any more.
-                args="",
-                kwargs="",
-                meta="",
-                **values,
-            )
-        return None
+        rows = Job.objects.using(database).running()
+        mine = rows.filter(pk=self.run.job_id, processing_token=self.run.token)
+        # Of what the run was given nothing is needed any more.
+        return read_claimed(mine, self.run.token, given=False)

@@ -8,8 +8,8 @@ from django_leasequeue import clock
 from django_leasequeue.managers import JobQuerySet
 from django_leasequeue.models import Job
 from django_leasequeue.transitions.settle import Verdict
+from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.lease_table import Holding
-from django_leasequeue.worker.log import word_for
 from django_leasequeue.worker.overdue import Overdue
 
 Owner = TypeVar("Owner")
@@ -40,9 +40,9 @@ class PendingRelease(Generic[Owner]):
         overdue: Sequence[Overdue] = (),
     ) -> None:
         self.owner, self.death = owner, death
-        # The jobs given back so far, and the words for those that timed out.
+        # The jobs given back so far, and those that timed out.
         self.ids: set[int] = set()
-        self.words: list[str] = []
+        self.killed: list[Killed] = []
         self._was_killed, self._overdue = bool(overdue), list(overdue)
         # The jobs that a death is counted for: what had not started had no part in it.
         terms = [item for h in holdings for item in (h.terms or {}).items()]
@@ -118,5 +118,5 @@ class PendingRelease(Generic[Owner]):
         """Have an overdue job settled; return whether somebody holds its row locked."""
         verdict, outcome = late.settle(database)
         if verdict is Verdict.WRITTEN and outcome is not None:
-            self.words.append(word_for(outcome))
+            self.killed.append(Killed(late.run.job_id, outcome))
         return verdict is Verdict.BUSY

@@ -4,8 +4,10 @@ Those with callbacks stay in the table until these are over.
 """
 
 import threading
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from django_leasequeue import clock
@@ -50,9 +52,31 @@ class Running:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._runs: dict[tuple[UUID, int], Run] = {}
+        # Runs that were killed in another process and have their callbacks called in this
+        # one, and those of them that nobody has looked at yet.
+        self._killed: set[object] = set()
+        self._arrived: deque[object] = deque()
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self._runs) + len(self._killed)
+
+    def add_killed(self, killed: object) -> None:
+        """Enter a run of another process that has been killed."""
+        with self._lock:
+            self._killed.add(killed)
+            self._arrived.append(killed)
+
+    def take_killed(self) -> list[Any]:
+        """Return those that have been entered since the last call."""
+        taken: list[Any] = []
+        while self._arrived:
+            taken.append(self._arrived.popleft())
+        return taken
+
+    def remove_killed(self, killed: object) -> None:
+        """Take out one of them."""
+        with self._lock:
+            self._killed.discard(killed)
 
     def add(self, runs: Iterable[Run]) -> None:
         """Enter runs."""

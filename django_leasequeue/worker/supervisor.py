@@ -22,8 +22,9 @@ from django_leasequeue.worker.crew import Crew
 from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.heartbeat import Heartbeat
 from django_leasequeue.worker.keeper import Keeper
+from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.lease_table import LeaseTable, shortest_lease
-from django_leasequeue.worker.log import counted, logger
+from django_leasequeue.worker.log import counted, logger, word_for
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import in_chunks
 from django_leasequeue.worker.progress import Progress
@@ -57,6 +58,8 @@ class Supervisor:
         self._leave_at = float("inf")
         # What other threads want done in this one.
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        # Runs that were killed, until a child hears of them.
+        self._untold: list[Killed] = []
         self._crew = Crew(options, self._ended)
         leases: LeaseTable[ChildProcess] = LeaseTable(shortest_lease(options.selection))
         self._heartbeat = Heartbeat(options)
@@ -84,6 +87,8 @@ class Supervisor:
                 while self._is_going():
                     self._start_due()
                     self._listen()
+                    # Before any child is told to stop.
+                    self._tell_killed()
                     self._look_at_drain()
                     self._crew.look_aside()
                     self._look_at_stop()
@@ -198,6 +203,21 @@ class Supervisor:
             self.gave_up = True
             self.stop.request(Level.GRACEFUL, "its children die before they can work")
 
+    def _killed_settled(self, child: ChildProcess, killed: Killed) -> None:
+        self._reports.count(self._crew.slot_of(child), word_for(killed.outcome))
+        self._untold.append(killed)
+
+    def _tell_killed(self) -> None:
+        """Have a child call what follows the runs that were killed with others."""
+        if not self._untold:
+            return
+        for _, child in self._crew.children():
+            if child.name is not None and not child.is_leaving:
+                for killed in self._untold:
+                    child.tell(killed.to_message())
+                self._untold.clear()
+                return
+
     def _given_back(self, child: ChildProcess, ids: set[int]) -> None:
         if child.death is not None and ids:
             # Some of them are to run alone now, and nobody need look for them first.
@@ -205,6 +225,12 @@ class Supervisor:
         self._crew.slot_of(child).vacated(self.stop.asked)
 
     def _end(self) -> None:
+        if self._untold:
+            logger.warning(
+                "No child was left to call the callbacks of killed runs: those of %s.",
+                ", ".join(str(killed.job_id) for killed in self._untold),
+                extra={"job_ids": [killed.job_id for killed in self._untold]},
+            )
         self._keeper.close(_GIVING_BACK)
         self._crew.close()
         self._selector.close()
@@ -237,9 +263,9 @@ class Supervisor:
         for some in in_chunks(sorted(ids)):
             owner.tell({"do": "cancel", "token": token.hex, "ids": some})
 
-    def settled(self, owner: ChildProcess, word: str) -> None:
+    def settled(self, owner: ChildProcess, killed: Killed) -> None:
         """See keeper.Audience."""
-        self._do(partial(self._reports.count, self._crew.slot_of(owner), word))
+        self._do(partial(self._killed_settled, owner, killed))
 
     def given_back(self, owner: ChildProcess, ids: set[int]) -> None:
         """See keeper.Audience."""

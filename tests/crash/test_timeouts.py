@@ -187,6 +187,22 @@ def test_a_drain_fails_with_a_job_that_was_killed(worker, announcement):
     assert "Drained: 1 succeeded, 1 failed." in process.output
 
 
+def test_a_child_calls_what_follows_a_run_that_was_killed_with_another(
+    supervise, announcement
+):
+    """The supervisor stores its outcome; a drain does not end before the call."""
+    overrunning.sleep_twice_and_tell.dispatch(announcement.path)
+    with supervise(threads=1, drain=True) as supervised:
+        supervised.thread.result()
+    said = [announcement.wait().split() for _ in range(4)]
+    assert [word for _, word in said].count("started") == 2
+    told = [status for status, word in said if word == "JobTimeout"]
+    # By the first call the second run may have begun.
+    assert told[0] in {Status.PENDING, Status.RUNNING}
+    assert told[1:] == [Status.FAILED]
+    assert announcement.is_silent()
+
+
 def test_max_jobs_counts_a_job_that_was_killed(supervise, announcement):
     overrunning.sleep_in_c.dispatch(announcement.path)
     with supervise(threads=1, max_jobs=1) as supervised:

@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 from django_leasequeue import clock
 from django_leasequeue.errors import describe_death
-from django_leasequeue.outcomes import Failed, RetryLater, Succeeded
+from django_leasequeue.outcomes import Cancelled, Failed, RetryLater, Succeeded
 from django_leasequeue.states import Status
 from django_leasequeue.worker import atomic, runner
 from django_leasequeue.worker.context import JobContext
@@ -236,7 +236,8 @@ def test_a_lease_that_is_past_is_left_to_the_next_claim():
 
 def test_a_cancel_that_was_asked_for_comes_before_a_retry():
     job = JobFactory(leased=True, cancel_requested_at=JobFactory().run_at)
-    assert settled(job, wait=1.0) == "written"
+    verdict, outcome = overdue(job, wait=1.0).settle("default")
+    assert (verdict.value, outcome) == ("written", Cancelled())
     assert row(job)["status"] == Status.CANCELLED
 
 
@@ -256,7 +257,10 @@ def test_jobs_beside_it_are_given_back_uncounted():
     release = left_behind(late, beside, late=[late])
     release.give_back("default")
     assert release.is_settled
-    assert (release.ids, release.words) == ({beside.id}, ["failed"])
+    assert release.ids == {beside.id}
+    assert [(killed.job_id, type(killed.outcome)) for killed in release.killed] == [
+        (late.id, Failed)
+    ]
     assert "beside them" in release.why
     values = row(beside)
     assert (values["status"], values["attempts"]) == (Status.PENDING, 0)
@@ -267,7 +271,8 @@ def test_several_may_be_overdue_at_once():
     jobs = [JobFactory(leased=True) for _ in range(2)]
     release = left_behind(*jobs, late=jobs)
     release.give_back("default")
-    assert (release.ids, release.words) == (set(), ["failed", "failed"])
+    assert release.ids == set()
+    assert {killed.job_id for killed in release.killed} == {job.id for job in jobs}
     assert release.is_settled
 
 

@@ -1,0 +1,76 @@
+"""worker.killed: what a child is told of a run that was killed in another, and what it calls."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from django_leasequeue.outcomes import Cancelled, Failed, RetryLater
+from django_leasequeue.worker.killed import Killed
+from django_leasequeue.worker.pipes import LONGEST_LINE
+from tests.executing import Working
+from tests.factories import JobFactory
+from tests.helpers import eventually
+from tests.road import toy
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ERROR = {"attempt": 3, "worker": "host:killed", "message": "x" * 1000}
+
+
+def told(killed):
+    """What arrives at the other end of the pipe."""
+    line = json.dumps(killed.to_message())
+    assert len(line) < LONGEST_LINE
+    return Killed.from_message(json.loads(line))
+
+
+@pytest.mark.parametrize(
+    "outcome", [Failed(ERROR), RetryLater(timedelta(seconds=1.5), ERROR), Cancelled()]
+)
+def test_a_child_is_told_the_outcome(outcome):
+    killed = told(Killed(7, outcome))
+    assert (killed.job_id, killed.outcome) == (7, outcome)
+
+
+@pytest.fixture
+def working():
+    working = Working()
+    yield working
+    working.executor.close(60, 0)
+
+
+def hand_over(working, killed):
+    """Have the executor call for it; return once that is over."""
+    working.running.add_killed(told(killed))
+    # What is not over keeps a drain and a stop waiting.
+    assert len(working.running) == 1
+    working.executor.call_for_killed()
+    eventually(lambda: not len(working.running))
+
+
+def test_its_callback_gets_the_run_that_was_killed(working):
+    called = []
+    with toy(lambda: None, name="toy.slow", on_failure=called.append):
+        job = JobFactory(
+            task="toy.slow", args=[1], meta={"by": 3}, failed=True, attempts=9
+        )
+        hand_over(working, Killed(job.pk, Failed(ERROR)))
+    [ended] = called
+    assert (ended.job_id, ended.task, ended.error) == (job.pk, "toy.slow", ERROR)
+    assert (ended.args, ended.meta, ended.retry_in) == ([1], {"by": 3}, None)
+    assert (ended.attempt, ended.worker) == (3, "host:killed")
+
+
+def test_a_row_that_is_gone_or_of_an_unknown_task_has_nothing_to_call(working, caplog):
+    hand_over(working, Killed(JobFactory(task="renamed").pk, Failed(ERROR)))
+    hand_over(working, Killed(987_654_321, Failed(ERROR)))
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_a_row_that_cannot_be_read_ends_no_thread(working, monkeypatch, caplog):
+    monkeypatch.setattr("django_leasequeue.worker.killed.read_claimed", None)
+    for number in (1, 2):
+        hand_over(working, Killed(number, Failed(ERROR)))
+    told = [record.getMessage() for record in caplog.records if record.exc_info]
+    assert [line.split(":")[0] for line in told] == ["Job 1", "Job 2"]
