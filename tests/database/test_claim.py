@@ -75,6 +75,26 @@ def test_queues_in_strict_order():
 
 
 @pytest.mark.parametrize(
+    "urgent, ordinary",
+    [({"priority": 1}, {"priority": 0}), ({"queue": "a"}, {"queue": "b"})],
+)
+def test_161_the_order_is_strict(urgent, ordinary):
+    """As docs/queues.md says: what is ordinary waits as long as something urgent is due."""
+    waiting = JobFactory(**ordinary, run_at=soon(-1000))
+    for _ in range(5):
+        next_one = JobFactory(**urgent)
+        assert ids(claim(1, "a,*")) == [next_one.id]
+    assert ids(claim(1, "a,*")) == [waiting.id]
+
+
+def test_161_a_worker_from_the_other_end_takes_what_waits():
+    """What the docs advise against it: with the others busy, both are served."""
+    urgent, waiting = JobFactory(queue="a", priority=1), JobFactory(queue="b")
+    assert ids(claim(1, "b,*")) == [waiting.id]
+    assert ids(claim(1, "a,*")) == [urgent.id]
+
+
+@pytest.mark.parametrize(
     "queues, expected",
     [("a,*", ["a", "c", "b"]), ("*,a", ["c", "b", "a"]), ("*", ["c", "b", "a"])],
 )
