@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import (
+    BigIntegerField,
     Expression,
     ExpressionWrapper,
     F,
@@ -117,12 +118,11 @@ def claim_job(rows: QuerySet, pk: int, token: UUID, worker: str) -> Claimed | No
 
 def _claim_job(rows, pk, token, worker) -> Claimed | None:
     sent_at = clock.now()
-    wanted = db.by_key(rows, [pk], status=Status.PENDING, blocked=0)
-    with db.write_transaction(rows):
-        queues = wanted.values_list("queue", flat=True)
-        for queue in db.take(queues, through="PRIMARY"):
-            wanted.update(**_marks(queue, token, worker))
-        made = _read_back(rows, token, worker, sent_at)
+    queue = rows.filter(pk=pk).values_list("queue", flat=True).first()
+    if queue is None:
+        return None
+    given = {"id": pk, "worker": worker, "token": token, "lease": conf.lease(queue)}
+    made = _claims_of(_TAKING_ONE.take(rows, 1, [given]), token, worker, sent_at)
     return made[0][2] if made else None
 
 
@@ -189,9 +189,21 @@ def _marks() -> dict:
     }
 
 
+def _pending_of_id(rows: QuerySet) -> QuerySet:
+    pk = db.Given("id", BigIntegerField())
+    return rows.filter(pk=pk, status=Status.PENDING, blocked=0).order_by("pk")
+
+
 _TAKING = db.Taking(
     find=_due_in_lane,
     through="leasequeue_claim",
+    state={"status": Status.PENDING},
+    changes=_marks(),
+    columns=_COLUMNS,
+)
+_TAKING_ONE = db.Taking(
+    find=_pending_of_id,
+    through="PRIMARY",
     state={"status": Status.PENDING},
     changes=_marks(),
     columns=_COLUMNS,
