@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks import floors
 from benchmarks.database import ROOT, environment
-from benchmarks.speed import backlog, state
+from benchmarks.speed import backlog, pruning, state
 from benchmarks.speed.workers import workers
 
 # The last: of a dispatch's own row, by create() and bulk_create(); the others make the least
@@ -70,6 +70,7 @@ class Bench:
         found["pick-up by an idle worker"] = self.pick_up
         for name, rows in backlog.backlogs(self._size).items():
             found[f"first jobs, {name}"] = partial(self.first, rows)
+        found["prune"] = self.prune
         return found
 
     def put(self, measure: str) -> Measured:
@@ -130,6 +131,11 @@ class Bench:
         count = max(self._count // 2, 1)
         rate, costs = backlog.first_jobs(self._entry, rows, self._size, count, RUNJOBS)
         return Measured(rate, "jobs/s", costs)
+
+    def prune(self) -> Measured:
+        """Rows that a prune removes, and what others notice of it."""
+        rate, waits = pruning.prune_beside_work(self._entry, self._size, RUNJOBS)
+        return Measured(rate, "rows/s", waits)
 
     def _client(self, measure: str, count: int) -> Any:
         command = [sys.executable, "-m", "benchmarks.speed.client", measure, str(count)]

@@ -31,7 +31,7 @@ def table(results: dict[str, list[Measured]]) -> str:
         )
         spread = f"{min(values):,.0f} to {max(values):,.0f}"
         lines.append(
-            f"| {name} | {medians[name]:,.{0 if unit == 'jobs/s' else 1}f} {unit} "
+            f"| {name} | {medians[name]:,.{1 if unit == 'ms' else 0}f} {unit} "
             f"| {spread} | {ratio} | {more} |"
         )
     return "\n".join(lines)

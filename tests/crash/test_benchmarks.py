@@ -32,12 +32,13 @@ def test_the_speed_benchmark(tmp_path):
     # Enough that a second process gets some.
     options = ["--n", "20", "--backlog", "3000", "--turns", "1", "--json", figures]
     # Most backlogs differ only in a column's value.
-    options += ["--only", "insert|dispatch|drain|pick-up|50 queues|paused"]
+    options += ["--only", "insert|dispatch|drain|pick-up|50 queues|paused|prune"]
     done = run("speed", "--db", settings.DATABASE, *options)
     results = json.loads(figures.read_text())["results"]
     assert len(results) == done.stderr.count("1/1 ")
     for name, (figure,) in results.items():
-        assert figure["ms" if name.startswith("pick-up") else "jobs/s"] > 0
+        unit = {"pick-up": "ms", "prune": "rows/s"}.get(name.split()[0], "jobs/s")
+        assert figure[unit] > 0
         assert f"| {name} |" in done.stdout
 
 
