@@ -72,6 +72,14 @@ class JobNotRunnable(LeaseQueueError):
         super().__init__(f"Job {job_id} can't be run now: {why}.")
 
 
+class RetryRefused(LeaseQueueError):
+    """The job can't be run again by hand now. `holder_id`: the job that has its dedup id."""
+
+    def __init__(self, job_id, why, holder_id=None):
+        self.job_id, self.why, self.holder_id = job_id, why, holder_id
+        super().__init__(f"Job {job_id} was not retried and is as it was: {why}.")
+
+
 class JobRunAborted(LeaseQueueError):
     """Raised inside a task by `context.check()`: this run no longer counts.
 

@@ -147,11 +147,32 @@ class JobQuerySet(VerbQuerySet):
         Returns a transitions.cancel.Cancellation: which were cancelled, asked, locked by
         somebody else, or had ended before. Only on a queryset, never on all jobs by mistake.
         """
-        ids = list(self.order_by().values_list("pk", flat=True))
-        everything = type(self)(self.model, using=self._db)  # type: ignore[attr-defined]
-        return transitions.cancel.cancel(everything._rows(), ids)
+        return transitions.cancel.cancel(*self._chosen())
 
     cancel.queryset_only = True  # type: ignore[attr-defined]
+
+    async def acancel(self):
+        """See cancel()."""
+        return await sync_to_async(self.cancel)()
+
+    acancel.queryset_only = True  # type: ignore[attr-defined]
+
+    def retry(self):
+        """Run these jobs again, those that have finished: each in a new round, due now.
+
+        Attempts, result and progress start anew, the errors stay. Returns a
+        transitions.retry.Retrial: which were retried, and which not, and why. A job whose
+        dedup id another job holds by now stays as it is. Only on a queryset.
+        """
+        return transitions.retry.retry(*self._chosen())
+
+    retry.queryset_only = True  # type: ignore[attr-defined]
+
+    async def aretry(self):
+        """See retry()."""
+        return await sync_to_async(self.retry)()
+
+    aretry.queryset_only = True  # type: ignore[attr-defined]
 
     def claim(
         self,
@@ -209,6 +230,14 @@ class JobQuerySet(VerbQuerySet):
         """
         return transitions.prune.prune(self._rows(), queue, dry_run, after_step)
 
+    def _chosen(self):
+        """Return the whole table's rows, and the ids of those in this queryset."""
+        everything = type(self)(self.model, using=self._db)  # type: ignore[attr-defined]
+        rows = everything._rows()
+        mine = self if self.query.is_sliced else self.order_by()
+        ids = mine.using(rows.db).values_list("pk", flat=True)
+        return rows, sorted(set(ids))
+
     # So that a template can't call what it is handed.
     for _verb in (
         dispatch,
@@ -216,6 +245,9 @@ class JobQuerySet(VerbQuerySet):
         dispatch_many,
         adispatch_many,
         cancel,
+        acancel,
+        retry,
+        aretry,
         claim,
         claim_job,
         progress,

@@ -30,6 +30,8 @@ TRANSITIONS = {
         {Status.PENDING, Status.RUNNING, Status.CANCELLED},
     ),
     "cancel": ({Status.PENDING, Status.RUNNING}, {Status.RUNNING, Status.CANCELLED}),
+    # By hand: of a retry after a failed attempt it is settle that makes the job wait.
+    "retry": (FINAL, {Status.PENDING}),
     "progress": ({Status.RUNNING}, {Status.RUNNING}),
     "renew": ({Status.RUNNING}, {Status.RUNNING}),
     "settle": ({Status.RUNNING}, {Status.PENDING, *FINAL}),

@@ -6,8 +6,8 @@ from django.utils.translation import gettext as _
 
 from django_leasequeue.admin.shown import EMPTY, local_time
 from django_leasequeue.models import Job
+from django_leasequeue.ownership import holds, with_window
 from django_leasequeue.states import FINAL
-from django_leasequeue.transitions.dispatch import owner
 
 
 def holder(job, site: str):
@@ -21,8 +21,8 @@ def holder(job, site: str):
         return EMPTY
     jobs = Job.objects.using(job._state.db).order_by()
     mine = jobs.filter(queue=job.queue, dedup_id=job.released_dedup_id)
-    other = owner.with_window(mine).first()
-    if other is None or not owner.holds(other):
+    other = with_window(mine).first()
+    if other is None or not holds(other):
         return _nobody()
     url = reverse(f"{site}:leasequeue_job_change", args=[other.pk])
     return format_html('<a href="{}">{}</a>', url, _("job %s") % other.pk)

@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from django.db import models
+from asgiref.sync import sync_to_async
+from django.db import models, router
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
@@ -182,3 +183,21 @@ class Job(models.Model):
     def is_final(self) -> bool:
         """Whether the job has succeeded, failed for good or been cancelled."""
         return self.status in FINAL
+
+    def retry(self) -> None:
+        """Run the finished job again, in a new round: see `Job.objects.filter(...).retry()`.
+
+        Raises RetryRefused, with what stands in the way.
+        """
+        alias = router.db_for_write(type(self), instance=self)
+        done = type(self).objects.using(alias).filter(pk=self.pk).retry()
+        done.check(self.pk)
+        self.refresh_from_db(using=alias)
+
+    async def aretry(self) -> None:
+        """See retry()."""
+        await sync_to_async(self.retry)()
+
+    # So that a template can't call them.
+    retry.alters_data = True  # type: ignore[attr-defined]
+    aretry.alters_data = True  # type: ignore[attr-defined]

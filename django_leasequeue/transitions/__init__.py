@@ -9,6 +9,7 @@ from django_leasequeue.transitions import (
     prune,
     release,
     renew,
+    retry,
     settle,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "prune",
     "release",
     "renew",
+    "retry",
     "settle",
 ]

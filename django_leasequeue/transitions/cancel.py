@@ -18,6 +18,8 @@ from django_leasequeue.states import Status
 ROWS = 500
 # Seconds for which one such transaction runs again through passing trouble.
 RERUN_FOR = 10.0
+# How often a job that goes back to pending while it is asked to stop is looked at again.
+PASSES = 5
 
 
 class Cancellation(NamedTuple):
@@ -25,13 +27,14 @@ class Cancellation(NamedTuple):
 
     `cancelled`: they were pending. `requested`: they run, and are cancelled as soon as they
     look or end without success. `busy`: somebody holds the row locked; ask again.
-    `unchanged`: they had ended before.
+    `unchanged`: they had ended before. `gone`: their rows were removed.
     """
 
     cancelled: set[int]
     requested: set[int]
     busy: set[int]
     unchanged: set[int]
+    gone: set[int]
 
 
 def cancel(rows: QuerySet, ids: list[int]) -> Cancellation:
@@ -40,7 +43,7 @@ def cancel(rows: QuerySet, ids: list[int]) -> Cancellation:
     In the caller's transaction the request to a running job is written once it has
     committed, so that a slow caller doesn't hold up the worker.
     """
-    done = Cancellation(set(), set(), set(), set())
+    done = Cancellation(set(), set(), set(), set(), set())
     for start in range(0, len(ids), ROWS):
         some = sorted(ids[start : start + ROWS])
         part = db.rerun(partial(_cancel, rows, some), using=rows.db, seconds=RERUN_FOR)
@@ -74,10 +77,12 @@ def _cancel(rows, ids: list[int]) -> Cancellation:
     others = dict(rows.filter(pk__in=set(ids) - taken).values_list("pk", "status"))
     running = {pk for pk, status in others.items() if status == Status.RUNNING}
     busy = {pk for pk, status in others.items() if status == Status.PENDING}
-    return Cancellation(taken, running, busy, set(ids) - taken - running - busy)
+    ended = others.keys() - running - busy
+    return Cancellation(taken, running, busy, ended, set(ids) - taken - others.keys())
 
 
 def _request(rows, ids: list[int]) -> None:
+    """Ask the running jobs of these ids, and cancel those that wait again meanwhile."""
     asked = {
         "cancel_requested_at": Coalesce(
             F("cancel_requested_at"), db.DatabaseNow(), output_field=UTCDateTimeField()
@@ -87,6 +92,14 @@ def _request(rows, ids: list[int]) -> None:
         "next_kwargs": None,
     }
     for start in range(0, len(ids), ROWS):
-        running = db.by_key(rows, ids[start : start + ROWS], status=Status.RUNNING)
-        write = partial(db.waiting_at_most(running, RERUN_FOR).update, **asked)
-        db.rerun(write, using=rows.db, seconds=RERUN_FOR)
+        some = set(ids[start : start + ROWS])
+        for _ in range(PASSES):
+            running = db.by_key(rows, some, status=Status.RUNNING)
+            write = partial(db.waiting_at_most(running, RERUN_FOR).update, **asked)
+            db.rerun(write, using=rows.db, seconds=RERUN_FOR)
+            waiting = rows.filter(pk__in=some, status=Status.PENDING).order_by()
+            some = set(waiting.values_list("pk", flat=True))
+            if not some:
+                break
+            again = partial(_cancel, rows, sorted(some))
+            some -= db.rerun(again, using=rows.db, seconds=RERUN_FOR).cancelled

@@ -10,12 +10,11 @@ from django.db import models
 from django.db.models import Value
 from django.utils import timezone
 
-from django_leasequeue import Dedup
+from django_leasequeue import Dedup, ownership
 from django_leasequeue.admin import JobAdmin, WorkerAdmin, shown
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job, Worker
 from django_leasequeue.outcomes import Succeeded
-from django_leasequeue.transitions.dispatch import owner
 from tests.admin.looking import JOBS, NOON, line_of, listed, page, page_of, statements
 from tests.factories import JobFactory
 from tests.road import claim
@@ -143,8 +142,8 @@ def test_holder_of_the_dedup_id(admin_client, dedup, end, words):
     until = job.dedup_until and shown.local_time(job.dedup_until)
     assert line_of(html, "dedup_holder") == words.format(end=until)
     assert (line_of(html, "dedup_id"), line_of(html, "suppressed")) == ("k", "0")
-    found = owner.with_window(Job.objects.all()).get()
-    assert owner.holds(found) is not words.startswith("nobody")
+    found = ownership.with_window(Job.objects.all()).get()
+    assert ownership.holds(found) is not words.startswith("nobody")
 
 
 def test_dispatches_that_a_job_answered(admin_client):

@@ -1,7 +1,7 @@
 """A dispatch and another actor, in every order of their statements: as if one came first.
 
 Whatever the order, nobody gets an error, and what both were told and the whole table
-afterwards are those of one of the two calls made after the other. A claim, a cancel or a prune
+afterwards are those of one of the two calls made after the other. A claim, cancel, retry or prune
 may also pass over a row that the dispatch has locked: then it says so, and has done nothing.
 """
 
@@ -60,6 +60,9 @@ SCENES = [
     Scene("pending", PLAIN, "cancel"),
     Scene("pending", REPLACE, "cancel"),
     Scene("running", RERUN, "cancel"),
+    Scene("finished", PLAIN, "retry"),
+    Scene("taken over", PLAIN, "retry"),
+    Scene("taken over", PLAIN, "dispatch"),
 ]
 
 
@@ -117,11 +120,13 @@ def actions(scene, inside):
         cursor.execute("DELETE FROM leasequeue_job")
     job = None
     if scene.state is not None:
-        traits = {"succeeded": True} if scene.state == "finished" else {}
+        traits = {} if scene.state in ("pending", "running") else {"succeeded": True}
         JobFactory(queue="default", dedup_id="k", dedup_hold="finished", **traits)
         Job.objects.update(finished_at=DatabaseNow(-9) if traits else None)
     if scene.state == "running":
         (job,) = claim()
+    if scene.state == "taken over":
+        Job.objects.update(dedup_id=None, released_dedup_id="k")
 
     def dispatch(*args):
         done = Job.objects.dispatch(add, args, dedup=Dedup("k", **scene.asked))
@@ -139,6 +144,7 @@ def actions(scene, inside):
         "settle": lambda: settle(job),
         "prune": lambda: dict(Job.objects.prune()) or NOTHING,
         "cancel": cancel,
+        "retry": retry,
     }
     return [lambda: mine(3, 4), rivals[scene.rival]]
 
@@ -155,6 +161,14 @@ def cancel():
     if done.busy:
         return NOTHING
     return {name: ids for name, ids in done._asdict().items() if ids} or NOTHING
+
+
+def retry():
+    done = Job.objects.filter(status="succeeded").retry()
+    if done.busy:
+        return NOTHING
+    told = {**done._asdict(), "conflicts": list(done.conflicts.items())}
+    return {name: ids for name, ids in told.items() if ids} or NOTHING
 
 
 COLUMNS = [

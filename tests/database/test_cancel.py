@@ -4,6 +4,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import transaction
 
 from django_leasequeue.db import DatabaseNow
@@ -122,8 +123,48 @@ def test_cancel_is_a_verb_of_a_chosen_set_of_jobs():
     assert not hasattr(Job.objects, "cancel")
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [{"pk__in": []}, {"group": "a"}, {"task": add.name}, {"queue": "mail"}],
+    ids=["id", "group", "task", "queue"],
+)
+def test_what_is_chosen_and_nothing_else(chosen):
+    mine = JobFactory(group="a", task=add.name, queue="mail")
+    other = JobFactory(group="b", task="tests.tasks.fail", queue="slow")
+    if "pk__in" in chosen:
+        chosen = {"pk__in": [mine.pk]}
+    assert Job.objects.filter(**chosen).cancel().cancelled == {mine.pk}
+    other.refresh_from_db()
+    assert other.status == Status.PENDING
+
+
+def test_in_async_code():
+    job = JobFactory()
+    done = async_to_sync(Job.objects.filter(pk=job.pk).acancel)()
+    assert done.cancelled == {job.pk}
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["waits", "runs again"])
+def test_a_job_that_waits_again_before_it_is_asked(
+    again, django_capture_on_commit_callbacks
+):
+    """Its run has ended in a retry since it was seen running, and nobody was asked."""
+    JobFactory(max_attempts=3)
+    job = claim_one()
+    with django_capture_on_commit_callbacks() as callbacks:
+        assert Job.objects.filter(pk=job.id).cancel().requested == {job.id}
+    Job.objects.settle([(job, RetryLater(timedelta(0), ERROR))])
+    if again:
+        claim_one()
+    for callback in callbacks:
+        callback()
+    after = Job.objects.get(pk=job.id)
+    assert after.status == (Status.RUNNING if again else Status.CANCELLED)
+    assert again is (after.cancel_requested_at is not None)
+
+
 def test_one_call_tells_each_kind_apart():
     pending, running = JobFactory(), JobFactory(leased=True)
     failed = JobFactory(failed=True)
     done = Job.objects.all().cancel()
-    assert done == ({pending.pk}, {running.pk}, set(), {failed.pk})
+    assert done == ({pending.pk}, {running.pk}, set(), {failed.pk}, set())

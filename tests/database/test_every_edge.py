@@ -91,6 +91,7 @@ USES = {
     "claim": [lambda jobs: claim()],
     "prune": [prune_all],
     "cancel": [lambda jobs: Job.objects.filter(pk__in=ids(jobs)).cancel()],
+    "retry": [lambda jobs: Job.objects.filter(pk__in=ids(jobs)).retry()],
     "progress": [
         lambda jobs: [Job.objects.progress(held(job), '{"done":1}') for job in jobs]
     ],
@@ -142,7 +143,7 @@ def test_every_verb_and_state_is_driven():
     """A verb or state that is added is driven here too."""
     assert set(USES) == set(TRANSITIONS)
     assert {status for status, _ in JOBS.values()} == {*Status}
-    assert set(TRANSITIONS) | {"dispatch"} == set(transitions.__all__)
+    assert set(TRANSITIONS) | {"dispatch", "pause"} == set(transitions.__all__)
 
 
 @each
@@ -176,7 +177,7 @@ def test_no_verb_acts_twice(verb, number):
         (verb, number)
         for verb, uses in USES.items()
         for number in range(len(uses))
-        if verb not in ("claim", "cancel", "prune")  # they ask for none
+        if verb not in ("claim", "cancel", "prune", "retry")  # they ask for none
     ],
 )
 def test_another_token_changes_nothing(verb, number):
@@ -200,6 +201,7 @@ BECOMES = {
         "asked to stop": "cancelled",
     },
     "renew": {},
+    "retry": dict.fromkeys(["succeeded", "failed", "cancelled"], "pending"),
     "prune": dict.fromkeys(["succeeded", "failed", "cancelled"]),
 }
 

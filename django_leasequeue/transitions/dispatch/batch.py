@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from django_leasequeue import db
+from django_leasequeue import db, ownership
 from django_leasequeue.exceptions import DedupConflict
 from django_leasequeue.specs import Prepared
 from django_leasequeue.transitions.dispatch import answers
@@ -36,7 +36,7 @@ def find(rows, keys: Places, hidden: bool) -> Owners:
     found: Owners = {}
     for queue, ids in ids_of.items():
         for some in _slices(ids):
-            mine = owners.with_window(rows.filter(queue=queue, dedup_id__in=some))
+            mine = ownership.with_window(rows.filter(queue=queue, dedup_id__in=some))
             mine = mine.order_by()
             for owner in mine.select_for_update() if hidden else mine:
                 found[owner.queue, owner.dedup_id] = owner
@@ -49,7 +49,7 @@ def check_tasks(known: Owners, wanted: list[Prepared], keys: Places) -> None:
         holder = known.get(key)
         first = wanted[those[0]]
         for one in (wanted[place] for place in those):
-            if holder is not None and owners.holds(holder):
+            if holder is not None and ownership.holds(holder):
                 owners.check_task(holder, one)
             elif one.values["task"] != first.values["task"]:
                 raise DedupConflict(
@@ -66,7 +66,7 @@ def needs_lock(owner, specs: list[Prepared], inside: bool) -> bool:
 
     `inside`: in the caller's transaction, until whose end a pending holder must not start.
     """
-    if not owners.holds(owner):
+    if not ownership.holds(owner):
         return True
     given = [answers.answer_to(one, owner) for one in specs]
     if inside:
@@ -76,7 +76,7 @@ def needs_lock(owner, specs: list[Prepared], inside: bool) -> bool:
 
 def lock(rows, to_lock: Owners, fresh: bool) -> Owners | None:
     """Lock owners by ascending primary key; None if one has changed since it was read."""
-    rows = owners.with_window(rows)
+    rows = ownership.with_window(rows)
     locked = []
     for some in _slices(sorted(to_lock.values(), key=lambda owner: owner.pk)):
         ids = [owner.pk for owner in some]

@@ -10,7 +10,7 @@ from functools import partial
 
 from django.db import transaction
 
-from django_leasequeue import db
+from django_leasequeue import db, ownership
 from django_leasequeue.dedup import DispatchOutcome
 from django_leasequeue.specs import Prepared
 from django_leasequeue.transitions.dispatch import answers
@@ -42,7 +42,7 @@ def _pass_alone(rows, wanted: Prepared, deadline: Deadline, hidden: bool):
     owner = owners.find(rows, wanted)
     if owner is None:
         return insert(rows, wanted, deadline.left), DispatchOutcome.ADDED
-    if owners.holds(owner):
+    if ownership.holds(owner):
         owners.check_task(owner, wanted)
         answer = answers.answer_to(wanted, owner)
         done = answers.write(rows, owner, answer, deadline.left)
@@ -58,7 +58,7 @@ def _pass_inside(rows, wanted: Prepared, deadline: Deadline, hidden: bool):
     db.take_write_lock(rows)
     owner = None if hidden else owners.find(rows, wanted)
     fresh = owner is not None and db.reads_are_fresh(connection)
-    if fresh and owners.holds(owner):
+    if fresh and ownership.holds(owner):
         owners.check_task(owner, wanted)
         answer = answers.answer_to(wanted, owner)
         # Without an atomic block nobody would hear of the commit.
@@ -73,13 +73,13 @@ def _pass_inside(rows, wanted: Prepared, deadline: Deadline, hidden: bool):
         if fresh:
             return _decide_unchanged(rows, wanted, owner)
         # What the snapshot shows may be long past; what is locked is true.
-        locked = db.wait_for(owners.with_window(rows.filter(pk=owner.pk)))
+        locked = db.wait_for(ownership.with_window(rows.filter(pk=owner.pk)))
         return _decide_locked(rows, wanted, *locked)
 
 
 def _decide_unchanged(rows, wanted: Prepared, owner):
     locked = db.wait_for_unchanged(
-        owners.with_window(rows), [owner.pk], owners.unchanged(owner)
+        ownership.with_window(rows), [owner.pk], owners.unchanged(owner)
     )
     if not locked:
         # So that no lock stays on a row that may be a worker's by now.
@@ -90,10 +90,10 @@ def _decide_unchanged(rows, wanted: Prepared, owner):
 
 def _decide_locked(rows, wanted: Prepared, owner=None):
     if owner is not None and owner.dedup_id == wanted.rules.id:
-        if owners.holds(owner):
+        if ownership.holds(owner):
             owners.check_task(owner, wanted)
             answer = answers.answer_to(wanted, owner)
             answers.write_locked(rows, owner, answer)
             return owner, answer.outcome
-        owners.release_ids(rows, [owner.pk])
+        ownership.release_ids(rows, [owner.pk])
     return insert(rows, wanted), DispatchOutcome.ADDED

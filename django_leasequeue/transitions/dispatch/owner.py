@@ -1,23 +1,12 @@
-"""The job that a dedup id belongs to: finding it, whether it holds the id, taking it away."""
+"""The job that a dedup id belongs to: finding it, and whether it is still the one."""
 
-from django.db import models
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Q
 
 from django_leasequeue import db, registry
 from django_leasequeue.exceptions import DedupConflict, UnknownTask
+from django_leasequeue.ownership import with_window
 from django_leasequeue.specs import Prepared
 from django_leasequeue.states import FINAL
-
-
-def with_window(rows):
-    """Jobs that know whether their dedup window is open, by the database's clock."""
-    return rows.annotate(
-        in_window=Case(
-            When(dedup_until__gt=db.DatabaseNow(), then=Value(True)),
-            default=Value(False),
-            output_field=models.BooleanField(),
-        )
-    )
 
 
 def find(rows, wanted: Prepared, *, locking: bool = False):
@@ -37,13 +26,6 @@ def _find(rows, queue, dedup_id):
 
 def _find_locking(rows, queue, dedup_id):
     return _find(rows, queue, dedup_id).select_for_update()
-
-
-def holds(owner) -> bool:
-    """Whether the owner of an id still holds it; `owner` comes from `with_window`."""
-    if owner.in_window or owner.dedup_hold == "removed":
-        return True
-    return owner.dedup_hold == "finished" and owner.status not in FINAL
 
 
 def same_id(owner) -> Q:
@@ -80,10 +62,3 @@ def check_task(owner, wanted: Prepared) -> None:
             owner.pk,
             owner.task,
         )
-
-
-def release_ids(rows, ids: list[int]) -> None:
-    """Take their dedup ids from jobs that hold them no longer. The caller has them locked."""
-    # In this order: MySQL assigns from left to right and would copy the null otherwise.
-    with db.forced(rows):
-        db.by_key(rows, ids).update(released_dedup_id=F("dedup_id"), dedup_id=None)

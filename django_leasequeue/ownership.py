@@ -1,0 +1,32 @@
+"""The job that has a dedup id: whether it holds the id, and taking it away."""
+
+from django.db import models
+from django.db.models import Case, F, Value, When
+
+from django_leasequeue import db
+from django_leasequeue.states import FINAL
+
+
+def with_window(rows):
+    """Jobs that know whether their dedup window is open, by the database's clock."""
+    return rows.annotate(
+        in_window=Case(
+            When(dedup_until__gt=db.DatabaseNow(), then=Value(True)),
+            default=Value(False),
+            output_field=models.BooleanField(),
+        )
+    )
+
+
+def holds(owner) -> bool:
+    """Whether the owner of an id still holds it; `owner` comes from `with_window`."""
+    if owner.in_window or owner.dedup_hold == "removed":
+        return True
+    return owner.dedup_hold == "finished" and owner.status not in FINAL
+
+
+def release_ids(rows, ids: list[int]) -> None:
+    """Take their dedup ids from jobs that hold them no longer. The caller has them locked."""
+    # In this order: MySQL assigns from left to right and would copy the null otherwise.
+    with db.forced(rows):
+        db.by_key(rows, ids).update(released_dedup_id=F("dedup_id"), dedup_id=None)
