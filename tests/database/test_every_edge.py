@@ -88,7 +88,12 @@ def prune_all(jobs):
 
 # Each way to use a verb on jobs, under the verb's name.
 USES = {
-    "claim": [lambda jobs: claim()],
+    "claim": [
+        lambda jobs: claim(),
+        lambda jobs: [
+            Job.objects.claim_job(pk, uuid.uuid4(), "host:1") for pk in ids(jobs)
+        ],
+    ],
     "prune": [prune_all],
     "cancel": [lambda jobs: Job.objects.filter(pk__in=ids(jobs)).cancel()],
     "retry": [lambda jobs: Job.objects.filter(pk__in=ids(jobs)).retry()],

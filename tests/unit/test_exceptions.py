@@ -16,6 +16,7 @@ EXAMPLES = [
     exceptions.DispatchConflict("order:7", "mail", "a snapshot hides it"),
     exceptions.JobNotRunnable(41, "it has not failed"),
     exceptions.RetryRefused(41, "job 42 has its dedup id", holder_id=42),
+    exceptions.JobNotRunnable(41, "it has ended"),
     exceptions.JobRunAborted(41, "its lease ended"),
     exceptions.JobCancelled(41),
     exceptions.JobTimeout(30, killed_after=35.2),
