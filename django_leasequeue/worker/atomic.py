@@ -24,7 +24,7 @@ from django_leasequeue.worker import connections, endings
 from django_leasequeue.worker.call import Call, prepare
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.log import about, logger
-from django_leasequeue.worker.middleware import Around
+from django_leasequeue.worker.middleware import around
 from django_leasequeue.worker.runner import perform_within, unexpected
 
 # How often in a row a success may be undone by others before it counts as a failed attempt.
@@ -65,8 +65,8 @@ def run_and_settle(
         if begin is not None:
             begin()
         # Outside of the transaction, which an error in it could break.
-        with Around(job, context) as around, connections.JobConnections() as mine:
-            ended = _Attempt(job, context, call, around, using, settle).run()
+        with around(job, context) as within, connections.JobConnections() as mine:
+            ended = _Attempt(job, context, call, within, using, settle).run()
             if context.limit.is_exceeded:
                 mine.distrust()
             return ended
@@ -81,9 +81,9 @@ class _RollBack(Exception):
 class _Attempt:
     """One run of an atomic task, up to its commit."""
 
-    def __init__(self, job, context, call, around, using, settle) -> None:
+    def __init__(self, job, context, call, within, using, settle) -> None:
         self.job, self.context, self.call = job, context, call
-        self.around = around
+        self.within = within
         self.using, self.settle = using, settle
         self.outcome: Outcome = Released()  # until the task has been called
         self.settled: Settled | None = None
@@ -102,7 +102,7 @@ class _Attempt:
     def _work(self) -> None:
         # First in the row, so that it tells a failed commit from a failed callback.
         transaction.on_commit(self._note_commit, using=self.using)
-        self.outcome = perform_within(self.around, self.job, self.context, self.call)
+        self.outcome = perform_within(self.within, self.job, self.context, self.call)
         if isinstance(self.outcome, Succeeded):
             self.settled = self._settle()
             if self.settled.verdict is Verdict.WRITTEN:

@@ -36,6 +36,11 @@ def _forget(*, setting: str, **kwargs: Any) -> None:
         loaded.cache_clear()
 
 
+def around(job: Claimed, context: JobContext) -> "Around":
+    """Return the middleware of one run."""
+    return Around(job, context) if loaded() else _NOTHING
+
+
 class Around:
     """The middleware of one run: a block, `with` or `async with`, that never raises.
 
@@ -136,6 +141,33 @@ class Around:
                 ", ".join(aliases),
                 extra=about(self._job, databases=aliases),
             )
+
+
+class _Nothing(Around):
+    """Stands for no middleware, which must cost next to nothing: one object for all runs."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        pass
+
+    def __enter__(self) -> Around:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    async def __aenter__(self) -> Around:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Keep nothing, least of all an exception."""
+
+
+_NOTHING = _Nothing()
 
 
 def _is_cancelled() -> bool:

@@ -22,7 +22,7 @@ from django_leasequeue.worker import connections, endings, forks
 from django_leasequeue.worker.call import Call, check_value, prepare
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.log import about, logger
-from django_leasequeue.worker.middleware import Around
+from django_leasequeue.worker.middleware import Around, around
 
 
 def run(
@@ -73,25 +73,25 @@ def perform(job: Claimed, context: JobContext, call: Call) -> Outcome:
     """Call the task in this thread, within the middleware; see perform_within()."""
     if call.task.is_async:
         # Its middleware is entered in the event loop.
-        return perform_within(Around(job, context), job, context, call)
-    with Around(job, context) as around:
-        return perform_within(around, job, context, call)
+        return perform_within(around(job, context), job, context, call)
+    with around(job, context) as within:
+        return perform_within(within, job, context, call)
 
 
 def perform_within(
-    around: Around, job: Claimed, context: JobContext, call: Call
+    within: Around, job: Claimed, context: JobContext, call: Call
 ) -> Outcome:
     """Call the task in this thread, with its connections looked after.
 
-    `around`: the middleware, which has been entered, unless the task is `async def`.
+    `within`: the middleware, which has been entered, unless the task is `async def`.
     """
     with connections.JobConnections() as mine:
         if call.task.is_async:
             # Around it all: what the task raises must not reach the event loop, which
             # SystemExit and KeyboardInterrupt would end.
-            outcome = async_to_sync(_awaited)(around, job, context, call)
+            outcome = async_to_sync(_awaited)(within, job, context, call)
         else:
-            outcome = _called(around, job, context, call)
+            outcome = _called(within, job, context, call)
         if context.limit.is_exceeded:
             # The task may have been interrupted in the middle of a statement.
             mine.distrust()
@@ -102,12 +102,12 @@ def perform_within(
 
 async def _perform_here(job: Claimed, context: JobContext, call: Call) -> Outcome:
     left_open: list[str] = []
-    around = Around(job, context)
+    within = around(job, context)
     async with ThreadSensitiveContext() as own:
         # In an asyncio.Task of its own, so that a task that cancels itself is told apart
         # from a caller that cancels this run.
         running = asyncio.create_task(
-            _awaited(around, job, context, call, asyncio.current_task())
+            _awaited(within, job, context, call, asyncio.current_task())
         )
         try:
             outcome = await running
@@ -119,7 +119,7 @@ async def _perform_here(job: Claimed, context: JobContext, call: Call) -> Outcom
     return outcome
 
 
-def _called(around: Around, job: Claimed, context: JobContext, call: Call) -> Outcome:
+def _called(within: Around, job: Claimed, context: JobContext, call: Call) -> Outcome:
     process = os.getpid()
     context.limit.start()
     try:
@@ -128,25 +128,25 @@ def _called(around: Around, job: Claimed, context: JobContext, call: Call) -> Ou
         check_value(value)
     except BaseException as error:
         _ended(process, context, error)
-        around.error = error
+        within.error = error
         return endings.raised(job, call.task, context, error)
     _ended(process, context, None)
     return endings.returned(job, call.task, context, value)
 
 
 async def _awaited(
-    around: Around,
+    within: Around,
     job: Claimed,
     context: JobContext,
     call: Call,
     caller: asyncio.Task | None = None,
 ) -> Outcome:
-    async with around:
-        return await _awaited_within(around, job, context, call, caller)
+    async with within:
+        return await _awaited_within(within, job, context, call, caller)
 
 
 async def _awaited_within(
-    around: Around,
+    within: Around,
     job: Claimed,
     context: JobContext,
     call: Call,
@@ -160,7 +160,7 @@ async def _awaited_within(
         check_value(value)
     except BaseException as error:
         _ended(process, context, error)
-        around.error = error
+        within.error = error
         if isinstance(error, asyncio.CancelledError) and caller and caller.cancelling():
             raise
         return endings.raised(job, call.task, context, error)

@@ -24,7 +24,8 @@ def module(monkeypatch, settings):
     monkeypatch.setattr(registry, "_tasks", dict(registry._tasks))
     module = ModuleType("tests.tasks.hooks")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    settings.ADMINS = ["admin@example.com"]
+    address = "admin@example.com"
+    settings.ADMINS = [address if django.VERSION >= (6, 0) else ("Admin", address)]
     if django.VERSION >= (6, 1):
         backend = "django.core.mail.backends.locmem.EmailBackend"
         settings.MAILERS = {"default": {"BACKEND": backend}}

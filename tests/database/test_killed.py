@@ -6,12 +6,16 @@ from datetime import timedelta
 import pytest
 
 from django_leasequeue.outcomes import Cancelled, Failed, RetryLater
+from django_leasequeue.worker.inprocess import InProcess
 from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.pipes import LONGEST_LINE
+from django_leasequeue.worker.progress import Progress
+from django_leasequeue.worker.stop import Level
 from tests.executing import Working
 from tests.factories import JobFactory
 from tests.helpers import eventually
 from tests.road import toy
+from tests.workers import options
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -60,6 +64,16 @@ def test_its_callback_gets_the_run_that_was_killed(working):
     assert (ended.job_id, ended.task, ended.error) == (job.pk, "toy.slow", ERROR)
     assert (ended.args, ended.meta, ended.retry_in) == ([1], {"by": 3}, None)
     assert (ended.attempt, ended.worker) == (3, "host:killed")
+
+
+def test_a_worker_that_stops_calls_what_it_has_heard_of():
+    called = []
+    worker = InProcess(options(), Progress())
+    worker._running.add_killed(Killed(JobFactory(task="toy").pk, Failed(ERROR)))
+    worker.stop.request(Level.GRACEFUL, "the test says so")
+    with toy(lambda: None, name="toy", on_failure=called.append):
+        assert worker.run() == 0
+    assert len(called) == 1
 
 
 def test_a_row_that_is_gone_or_of_an_unknown_task_has_nothing_to_call(working, caplog):
