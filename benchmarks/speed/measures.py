@@ -21,8 +21,8 @@ FLOORS = {"driver": "bare driver", "orm": "bare ORM", "orm_job": "bare ORM, same
 RUNJOBS = ["django", "runjobs", "--verbosity=0"]
 # Jobs whose pick-up is timed, at most.
 PICKED_UP = 100
-# A fast way is given more to do, so that it lasts long enough to be timed.
-FLOOR_SCALE = 5
+# What is fast is given more to do, so that it lasts long enough to be timed.
+DRAIN_SCALE = 5
 MANY_SCALE = 10
 
 
@@ -57,7 +57,7 @@ class Bench:
         for kind in ("driver", "orm"):
             module = ["benchmarks.floors", kind]
             found[f"drain, {FLOORS[kind]}"] = partial(
-                self.drain, module, "orm_many", floors.TABLE, scale=FLOOR_SCALE
+                self.drain, module, "orm_many", floors.TABLE
             )
         for name, options, fill, processes in (
             ("drain", [], "dispatch_many", 1),
@@ -87,11 +87,10 @@ class Bench:
         fill: str,
         table: str,
         processes: int = 1,
-        scale: int = 1,
     ) -> Measured:
         """Jobs that workers run and finish. Raises AssertionError if one ran twice."""
         state.empty()
-        count = self._count * scale
+        count = self._count * DRAIN_SCALE
         self._client(fill, count)
         state.analyze(table)
         with workers(module, self._entry) as running:
