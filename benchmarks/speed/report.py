@@ -56,7 +56,8 @@ def machine(database: str) -> dict[str, Any]:
 
 
 def _short(value: float) -> str:
-    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+    whole = value >= 100 or value.is_integer()
+    return f"{value:,.{0 if whole else 1 if value >= 10 else 2}f}"
 
 
 def _floor(name: str) -> str:
