@@ -11,6 +11,7 @@ class LeaseQueueError(Exception):
 
 def _rebuilt(kind, args, facts):
     error = kind.__new__(kind, *args)
+    error.args = args  # which an OSError, such as TimeoutError, leaves to its __init__
     vars(error).update(facts)
     return error
 
@@ -78,6 +79,62 @@ class RetryRefused(LeaseQueueError):
     def __init__(self, job_id, why, holder_id=None):
         self.job_id, self.why, self.holder_id = job_id, why, holder_id
         super().__init__(f"Job {job_id} was not retried and is as it was: {why}.")
+
+
+class NoResult(LeaseQueueError):
+    """Base of what a wait raises for a job that will have no result."""
+
+
+class JobFailed(NoResult):
+    """The awaited job has failed for good. The facts are those of its newest error.
+
+    `exception_class`: its dotted name. `reason`: its message. `traceback`: as text.
+    """
+
+    def __init__(self, job_id, exception_class, reason, traceback=""):
+        self.job_id, self.exception_class = job_id, exception_class
+        self.reason, self.traceback = reason, traceback
+        what = f"{exception_class}: {reason}" if exception_class else reason
+        super().__init__(f"Job {job_id} has failed: {what}")
+
+
+class JobWasCancelled(NoResult):
+    """The awaited job was cancelled. Not JobCancelled, which would cancel the job that waits."""
+
+    def __init__(self, job_id):
+        self.job_id = job_id
+        super().__init__(f"Job {job_id} was cancelled.")
+
+
+class JobGone(NoResult):
+    """The row of the awaited job was removed, and what it came to with it."""
+
+    def __init__(self, job_id):
+        self.job_id = job_id
+        super().__init__(
+            f"Job {job_id} is not in the table: it was removed, or its dispatch was rolled "
+            "back. Where RETENTION is 0 a job is removed with its result as it ends."
+        )
+
+
+class WaitTimeout(LeaseQueueError, TimeoutError):
+    """The time to wait is over; the jobs go on. `waiting_for`: which, `timeout`: seconds."""
+
+    def __init__(self, waiting_for, timeout):
+        self.waiting_for, self.timeout = waiting_for, timeout
+        super().__init__(f"Not ended within {timeout:g} s: {waiting_for}.")
+
+
+class WaitInTransaction(LeaseQueueError):
+    """A wait in a transaction, which might never end, and would keep its locks meanwhile."""
+
+    def __init__(self, database):
+        self.database = database
+        super().__init__(
+            f"This would wait inside a transaction on {database!r}. A job that was dispatched "
+            "in it can't run before the commit, and what happens to others may not be seen. "
+            "Wait after the commit, outside of atomic() and ATOMIC_REQUESTS."
+        )
 
 
 class JobRunAborted(LeaseQueueError):

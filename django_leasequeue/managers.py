@@ -3,14 +3,17 @@
 Each verb is one line; the room it leads to is in `transitions`.
 """
 
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
 from django.db import models, router
 
-from django_leasequeue import db, transitions
+from django_leasequeue import db, registry, results, transitions
 from django_leasequeue.dedup import DispatchOutcome
+from django_leasequeue.durations import Duration
+from django_leasequeue.exceptions import WaitTimeout
 from django_leasequeue.specs import JobSpec, prepare
 from django_leasequeue.states import FINAL, Status
 
@@ -65,6 +68,57 @@ class JobQuerySet(VerbQuerySet):
     def finished(self):
         """Jobs that have succeeded, failed for good or been cancelled."""
         return self.filter(status__in=sorted(FINAL))
+
+    def group(self, label: str):
+        """Jobs that were dispatched with this label."""
+        return self.filter(group=label)
+
+    def of_task(self, task):
+        """Jobs of a task, under whatever names it has had. `task`: it, or one of its names."""
+        options = registry.resolve(task)
+        return self.filter(task__in=[options.name, *options.aliases])
+
+    # --- Answers
+
+    def counts(self) -> dict[Status, int]:
+        """Return how many of these jobs are in each status, by status, 0 included."""
+        found = (
+            self.order_by().values_list("status").annotate(number=models.Count("pk"))
+        )
+        numbers = dict(found)
+        return {status: numbers.get(status.value, 0) for status in Status}
+
+    def wait(self, timeout: Duration | None = None) -> dict[Status, int]:
+        """Wait until none of these jobs waits or runs, and return their counts().
+
+        `timeout`: seconds or a timedelta, for ever unless given. Asked anew at each look, so
+        jobs that are added meanwhile are waited for; choose by what doesn't change, such as
+        the group. Raises WaitTimeout, and WaitInTransaction unless all have ended already.
+        """
+        wait = self._wait(timeout)
+        return self._waited(wait, wait.sync())
+
+    wait.queryset_only = True  # type: ignore[attr-defined]
+
+    async def await_all(self, timeout: Duration | None = None) -> dict[Status, int]:
+        """See wait(). The event loop goes on meanwhile."""
+        wait = self._wait(timeout)
+        return await sync_to_async(self._waited)(wait, await wait.on_loop())
+
+    await_all.queryset_only = True  # type: ignore[attr-defined]
+
+    def _wait(self, timeout: Duration | None) -> results.Wait:
+        rows = self._everything()
+        return results.Wait(
+            partial(results.have_ended, self.using(rows.db), rows), timeout
+        )
+
+    def _waited(self, wait: results.Wait, over: bool) -> dict[Status, int]:
+        numbers = self.using(self._everything().db).counts()
+        if not over:
+            left = numbers[Status.PENDING] + numbers[Status.RUNNING]
+            raise WaitTimeout(f"{left} of {sum(numbers.values())} jobs", wait.timeout)
+        return numbers
 
     # --- Verbs
 
@@ -232,11 +286,14 @@ class JobQuerySet(VerbQuerySet):
 
     def _chosen(self):
         """Return the whole table's rows, and the ids of those in this queryset."""
-        everything = type(self)(self.model, using=self._db)  # type: ignore[attr-defined]
-        rows = everything._rows()
+        rows = self._everything()
         mine = self if self.query.is_sliced else self.order_by()
         ids = mine.using(rows.db).values_list("pk", flat=True)
         return rows, sorted(set(ids))
+
+    def _everything(self):
+        """Return the whole table's rows, where they are written."""
+        return type(self)(self.model, using=self._db)._rows()  # type: ignore[attr-defined]
 
     # So that a template can't call what it is handed.
     for _verb in (
@@ -248,6 +305,8 @@ class JobQuerySet(VerbQuerySet):
         acancel,
         retry,
         aretry,
+        wait,
+        await_all,
         claim,
         claim_job,
         progress,

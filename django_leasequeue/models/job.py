@@ -7,8 +7,10 @@ from django.db import models, router
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from django_leasequeue import results
 from django_leasequeue.db import PartialIndex
 from django_leasequeue.dedup import MAX_LENGTH
+from django_leasequeue.durations import Duration
 from django_leasequeue.fields import ExactCharField, JSONTextField, UTCDateTimeField
 from django_leasequeue.managers import JobQuerySet
 from django_leasequeue.registry import LONGEST_NAME, LONGEST_QUEUE
@@ -189,15 +191,43 @@ class Job(models.Model):
 
         Raises RetryRefused, with what stands in the way.
         """
-        alias = router.db_for_write(type(self), instance=self)
-        done = type(self).objects.using(alias).filter(pk=self.pk).retry()
+        rows = self._rows()
+        done = type(self).objects.using(rows.db).filter(pk=self.pk).retry()
         done.check(self.pk)
-        self.refresh_from_db(using=alias)
+        self.refresh_from_db(using=rows.db)
 
     async def aretry(self) -> None:
         """See retry()."""
         await sync_to_async(self.retry)()
 
+    def wait(self, timeout: Duration | None = None):
+        """Wait until the job has ended, and return its result; the instance is read anew.
+
+        `timeout`: seconds or a timedelta, for ever unless given. Looks at the row, at first a
+        hundred times a second, later twice. Raises WaitTimeout, JobFailed with the stored
+        error, JobWasCancelled, JobGone if the row is not there, and WaitInTransaction unless
+        it has ended already: a job can't run before the transaction that dispatched it ends.
+        """
+        rows = self._rows()
+        wait = results.wait_for(self, rows, timeout)
+        if not wait.sync():
+            raise results.overdue(self, rows, wait.timeout)
+        return results.result_of(self)
+
+    async def await_result(self, timeout: Duration | None = None):
+        """See wait(). The event loop goes on meanwhile; a cancelled wait leaves the job alone."""
+        rows = self._rows()
+        wait = results.wait_for(self, rows, timeout)
+        if not await wait.on_loop():
+            raise await sync_to_async(results.overdue)(self, rows, wait.timeout)
+        return results.result_of(self)
+
+    def _rows(self):
+        """Return the table's rows where they are written: a replica may be late."""
+        alias = router.db_for_write(type(self), instance=self)
+        return models.QuerySet(type(self), using=alias)
+
     # So that a template can't call them.
-    retry.alters_data = True  # type: ignore[attr-defined]
-    aretry.alters_data = True  # type: ignore[attr-defined]
+    for _verb in (retry, aretry, wait, await_result):
+        _verb.alters_data = True  # type: ignore[union-attr]
+    del _verb

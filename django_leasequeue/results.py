@@ -1,0 +1,133 @@
+"""What a job came to, and waiting for that: looks at rows, the more seldom the longer it takes."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+from asgiref.sync import sync_to_async
+from django.db import transaction
+
+from django_leasequeue import clock, db
+from django_leasequeue.durations import Duration, seconds
+from django_leasequeue.exceptions import (
+    JobFailed,
+    JobGone,
+    JobWasCancelled,
+    WaitInTransaction,
+    WaitTimeout,
+)
+from django_leasequeue.states import FINAL, Status
+
+# Seconds between two looks, and how large a part of the wait so far they are in between: the
+# end is told late by a tenth of what it took, at most by half a second, and a wait of an hour
+# costs two look-ups by primary key a second.
+_SHORTEST, _PART, _LONGEST = 0.01, 0.1, 0.5
+# Seconds for which a look runs again through passing trouble, such as a locked file.
+_RERUN_FOR = 5.0
+
+
+class Wait:
+    """A wait until `is_over()`, for `timeout` seconds (or a timedelta) at the most."""
+
+    def __init__(self, is_over: Callable[[], bool], timeout: Duration | None) -> None:
+        self._is_over = is_over
+        if timeout is not None:
+            timeout = seconds(timeout, what="timeout")
+        self.timeout = timeout
+
+    def sync(self) -> bool:
+        """Wait in this thread; return whether it is over."""
+        for pause in self._pauses():
+            if self._is_over():
+                return True
+            time.sleep(pause)
+        return self._is_over()
+
+    async def on_loop(self) -> bool:
+        """Wait on the event loop, which goes on meanwhile; return whether it is over."""
+        look = sync_to_async(self._is_over)
+        for pause in self._pauses():
+            if await look():
+                return True
+            await asyncio.sleep(pause)
+        return await look()
+
+    def _pauses(self) -> Iterator[float]:
+        began = clock.now()
+        while True:
+            waited = clock.now() - began
+            pause = min(max(_SHORTEST, waited * _PART), _LONGEST)
+            if self.timeout is not None:
+                pause = min(pause, self.timeout - waited)
+            if pause <= 0:
+                return
+            yield pause
+
+
+def wait_for(job, rows, timeout: Duration | None) -> Wait:
+    """Return the wait for a job's end, which leaves the instance as the row is then."""
+    return Wait(lambda: has_ended(job, rows), timeout)
+
+
+def has_ended(job, rows) -> bool:
+    """Look whether the job has ended; then the instance is read anew.
+
+    Raises JobGone, and WaitInTransaction where the answer could only ever be no.
+    """
+
+    def look() -> bool:
+        status = list(rows.filter(pk=job.pk).values_list("status", flat=True))
+        if status and status[0] not in FINAL:
+            return False
+        read(job, rows)
+        # Somebody may just have run it again.
+        return job.status in FINAL
+
+    return _seen(look, rows)
+
+
+def have_ended(jobs, rows) -> bool:
+    """Look whether none of these jobs waits or runs; `jobs`: a queryset, asked anew."""
+    unfinished = jobs.filter(status__in=[Status.PENDING, Status.RUNNING])
+    return _seen(lambda: not unfinished.exists(), rows)
+
+
+def result_of(job):
+    """Return the result of a job that has ended; raises JobFailed or JobWasCancelled."""
+    if job.status == Status.CANCELLED:
+        raise JobWasCancelled(job.pk)
+    if job.status == Status.FAILED:
+        raise _failure(job)
+    return job.result
+
+
+def overdue(job, rows, timeout: float | None) -> WaitTimeout:
+    """Return the error of a wait that has ended before the job, which is read anew."""
+    read(job, rows)
+    return WaitTimeout(f"job {job.pk} ({job.status})", timeout)
+
+
+def read(job, rows) -> None:
+    """Read the instance anew; raises JobGone."""
+    try:
+        job.refresh_from_db(using=rows.db)
+    except rows.model.DoesNotExist:
+        raise JobGone(job.pk) from None
+
+
+def _seen(look: Callable[[], bool], rows) -> bool:
+    over = db.rerun(look, using=rows.db, seconds=_RERUN_FOR)
+    if not over and db.in_transaction(transaction.get_connection(rows.db)):
+        raise WaitInTransaction(rows.db)
+    return over
+
+
+def _failure(job) -> JobFailed:
+    errors = job.errors if isinstance(job.errors, list) else []
+    last = errors[-1] if errors and isinstance(errors[-1], dict) else {}
+    return JobFailed(
+        job.pk,
+        last.get("exception_class", ""),
+        last.get("message", "its error was not kept"),
+        last.get("traceback", ""),
+    )
