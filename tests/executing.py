@@ -22,7 +22,7 @@ class Working:
     def finished(self, token, ids, word):
         self.words |= dict.fromkeys(ids, word)
 
-    def started(self, job):
+    def started(self, job, place):
         pass
 
     def began(self, job, task, deadline):

@@ -14,6 +14,7 @@ from uuid import UUID
 import django
 
 from django_leasequeue.worker import log
+from django_leasequeue.worker.board import Board
 from django_leasequeue.worker.child_bootstrap import ChildBootstrap
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import Receiver, Sender
@@ -31,7 +32,8 @@ def main() -> None:
     stop = Stop(wakeup.wake)
     _own_signals(stop)
     options = WorkerOptions.from_json(bootstrap.options)
-    reports = Reports(Sender(bootstrap.reports), options.drain)
+    board = Board(bootstrap.board, options.places)
+    reports = Reports(Sender(bootstrap.reports), board, options.drain)
     django.setup()
     log.configure(options.verbosity)
     left = _work(options, reports, stop, wakeup, Receiver(bootstrap.control))

@@ -11,18 +11,21 @@ MODULE = "django_leasequeue.worker.child"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildBootstrap:
-    """A child's options, and its ends of the two pipes as file descriptors."""
+    """A child's options; as file descriptors its ends of the two pipes and its board."""
 
     options: str
     reports: int
     control: int
+    board: int
     # The parent's sys.path: a project may be importable only by what manage.py added.
     path: list[str]
     # PYTHONPATH as the project's own processes are to see it.
     python_path: str | None
 
     @classmethod
-    def make(cls, options: str, reports: int, control: int) -> "ChildBootstrap":
+    def make(
+        cls, options: str, reports: int, control: int, board: int
+    ) -> "ChildBootstrap":
         """Return the bootstrap of a new child of this process."""
         path = [os.path.abspath(entry) for entry in sys.path]
         own = os.environ.get("PYTHONPATH")
@@ -30,6 +33,7 @@ class ChildBootstrap:
             options=options,
             reports=reports,
             control=control,
+            board=board,
             path=path,
             python_path=own,
         )
@@ -55,7 +59,7 @@ class ChildBootstrap:
             os.environ.pop("PYTHONPATH", None)
         else:
             os.environ["PYTHONPATH"] = self.python_path
-        for descriptor in (self.reports, self.control):
+        for descriptor in (self.reports, self.control, self.board):
             os.set_inheritable(descriptor, False)
 
 

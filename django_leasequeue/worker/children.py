@@ -1,4 +1,4 @@
-"""A child of a supervisor, as the supervisor sees it: its process and its pipes."""
+"""A child of a supervisor, as the supervisor sees it: its process, its pipes and its board."""
 
 import os
 import signal
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django_leasequeue import clock
 from django_leasequeue.worker import process_state
+from django_leasequeue.worker.board import Board
 from django_leasequeue.worker.child_bootstrap import ChildBootstrap, command
 from django_leasequeue.worker.log import counted, logger
 from django_leasequeue.worker.options import WorkerOptions
@@ -75,6 +76,10 @@ class ChildProcess:
         """Whether its end of the pipe is closed."""
         return self._reports.ended
 
+    def ran(self) -> set[tuple[UUID, int]]:
+        """Return the jobs that it called last, by token and id: see `board`."""
+        return self._board.read()
+
     def read(self) -> list[Message]:
         """Return the reports that are there."""
         return [] if self._reports.ended else self._reports.read()
@@ -132,8 +137,9 @@ class ChildProcess:
         )
 
     def close(self) -> None:
-        """Close the pipes of a child that is dead."""
+        """Close the pipes and the board of a child that is dead."""
         self._control.close()
+        self._board.close()
         os.close(self._reports.descriptor)
 
     @property
@@ -159,14 +165,19 @@ class ChildProcess:
             its.callback(os.close, control_in)
             os.set_blocking(reports_in, False)
             self._reports, self._control = Receiver(reports_in), Sender(control_out)
-            bootstrap = ChildBootstrap.make(options.to_json(), reports_out, control_in)
+            self._board, board = Board.make(options.places)
+            mine.callback(self._board.close)
+            its.callback(os.close, board)
+            bootstrap = ChildBootstrap.make(
+                options.to_json(), reports_out, control_in, board
+            )
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
             its.callback(signal.pthread_sigmask, signal.SIG_SETMASK, mask)
             process = subprocess.Popen(
                 command(number),
                 env=bootstrap.environment(),
                 stdin=subprocess.DEVNULL,
-                pass_fds=(reports_out, control_in),
+                pass_fds=(reports_out, control_in, board),
             )
             mine.pop_all()  # from here on closed by close()
         return process

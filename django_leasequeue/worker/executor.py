@@ -1,7 +1,7 @@
 """The executor of one process: runs jobs in threads and coroutines, and has them settled."""
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 
@@ -70,8 +70,9 @@ class Executor:
         # are never claimed ahead.
         self._may_claim_ahead = options.max_jobs is None and options.suspects != "only"
         self._forecast = Forecast()
-        # The runs whose turn it is.
+        # The runs whose turn it is, and the places that they do not have.
         self._active: set[Run] = set()
+        self._places = deque(range(options.places))
         # How many places have to be free before the loop is woken for it, and whether it is.
         self._wake_from, self._woken = 1, False
         # Whether callbacks hold up the next claim.
@@ -204,10 +205,13 @@ class Executor:
             self._ended(run, instead)
             return False
         self._active.add(run)
+        run.place = self._places.popleft()
         return True
 
     def _leave(self, run: Run) -> None:
         self._active.discard(run)
+        # Taken again after all others: who had it last is not forgotten before it must be.
+        self._places.append(run.place)
         assert run.started_at is not None
         self._forecast.ended(run.started_at)
 
@@ -260,7 +264,7 @@ class Executor:
 
     def _tell_start(self, run: Run) -> None:
         # Before the task can do any harm, so that its supervisor knows whose doing it was.
-        self._leases.started(run.job)
+        self._leases.started(run.job, run.place)
         log_start(run.job)
 
     def _ended(self, run: Run, outcome: Outcome) -> None:

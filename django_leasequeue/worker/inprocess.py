@@ -93,9 +93,12 @@ class InProcess:
 
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """See leases.Leases."""
-        self._keeper.claimed(token, terms_of(jobs))
+        if jobs:
+            self._keeper.claimed(token, terms_of(jobs))
+        else:
+            self._leases.unused(token)
 
-    def started(self, job: Claimed) -> None:
+    def started(self, job: Claimed, place: int) -> None:
         """See leases.Leases."""
 
     def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:

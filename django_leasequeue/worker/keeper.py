@@ -7,8 +7,8 @@ tries again soon, and once a lease must be taken for over it says so: the job is
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 from django.db import connections
@@ -20,7 +20,7 @@ from django_leasequeue.transitions.renew import Renewal
 from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.heartbeat import Heartbeat
 from django_leasequeue.worker.killed import Killed
-from django_leasequeue.worker.lease_table import Holding, LeaseTable
+from django_leasequeue.worker.lease_table import Holding, LeaseTable, TermValues
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.outage import Outage
 from django_leasequeue.worker.overdue import Overdue
@@ -100,17 +100,21 @@ class Keeper(Generic[Held]):
         self._leases.announce(token, owner)
         self._wakeup.wake()
 
-    def claimed(self, token: UUID, terms: Iterable[Sequence[Any]]) -> None:
+    def claimed(self, token: UUID, terms: Mapping[TermValues, list[int]]) -> None:
         """Take care of the jobs that a claim took: see LeaseTable.claimed."""
         self._leases.claimed(token, terms)
         self._wakeup.wake()
 
     def give_back(
-        self, owner: Held, death: str | None, overdue: Sequence[Overdue] = ()
+        self,
+        owner: Held,
+        death: str | None,
+        overdue: Sequence[Overdue] = (),
+        ran: Set[tuple[UUID, int]] = frozenset(),
     ) -> None:
-        """Give back all that an owner holds. `death`, `overdue`: see PendingRelease."""
+        """Give back all that an owner holds. For the others see PendingRelease."""
         left = self._leases.leave(owner)
-        self._releases.append(PendingRelease(owner, left, death, overdue))
+        self._releases.append(PendingRelease(owner, left, death, overdue, ran))
         self._wakeup.wake()
 
     def close(self, seconds: float) -> None:

@@ -1,9 +1,10 @@
 """What a keeper knows of the leases it renews."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -29,8 +30,6 @@ class Term:
     lease: float
     buffer: float
     renewed_at: float
-    # Whether its task was about to be called, so that it may have had a part in a death.
-    started: bool = False
 
     @property
     def over_at(self) -> float:
@@ -50,9 +49,16 @@ class Holding(Generic[Owner]):
     terms: dict[int, Term] | None = field(default=None)
 
 
-def terms_of(jobs: list[Claimed]) -> list[tuple[int, float, float, float]]:
-    """Return what a leases has to know of jobs: id, lease, buffer, start of the lease."""
-    return [(job.id, job.lease, job.buffer, job.renewed_at) for job in jobs]
+# As the arguments of a Term.
+TermValues = tuple[float, float, float]
+
+
+def terms_of(jobs: list[Claimed]) -> dict[TermValues, list[int]]:
+    """Return what a keeper has to know of jobs: their ids, by the terms of their leases."""
+    terms = defaultdict(list)
+    for job in jobs:
+        terms[job.lease, job.buffer, job.renewed_at].append(job.id)
+    return terms
 
 
 class LeaseTable(Generic[Owner]):
@@ -73,24 +79,22 @@ class LeaseTable(Generic[Owner]):
         with self._lock:
             self._holdings.setdefault(token, holding)
 
-    def claimed(self, token: UUID, jobs: Iterable[Sequence[Any]]) -> None:
-        """Enter jobs of a token as `terms_of` makes them; without any it is forgotten."""
+    def claimed(self, token: UUID, terms: Mapping[TermValues, list[int]]) -> None:
+        """Enter jobs of a token as `terms_of` makes them."""
         with self._lock:
             holding = self._holdings.get(token)
             if holding is None:
                 return
-            terms = holding.terms or {}
-            for job_id, lease, buffer, renewed_at in jobs:
-                terms[job_id] = Term(lease, buffer, renewed_at)
-            holding.terms = terms
-            self._tidy(holding)
+            known = holding.terms = holding.terms or {}
+            for values, ids in terms.items():
+                known.update((job_id, Term(*values)) for job_id in ids)
+                lease, _, renewed_at = values
+                holding.due_at = min(holding.due_at, renewed_at + lease / _PART)
 
-    def started(self, token: UUID, job_id: int) -> None:
-        """Note that a job's task is about to be called."""
+    def unused(self, token: UUID) -> None:
+        """Forget a token by which nothing was claimed."""
         with self._lock:
-            holding = self._holdings.get(token)
-            if holding is not None and holding.terms and job_id in holding.terms:
-                holding.terms[job_id].started = True
+            self._holdings.pop(token, None)
 
     def finished(self, token: UUID, ids: Iterable[int]) -> None:
         """Take out jobs that are held no more."""

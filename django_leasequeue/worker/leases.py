@@ -23,8 +23,11 @@ class Leases(Protocol):
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """Tell which jobs the claim returned; without any the token is forgotten."""
 
-    def started(self, job: Claimed) -> None:
-        """Tell that a job is about to be run: from now on a death may be its doing."""
+    def started(self, job: Claimed, place: int) -> None:
+        """Tell that a job is about to be run: from now on a death may be its doing.
+
+        `place`: of those that run at once, from 0, each is in another.
+        """
 
     def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:
         """Tell that a task with a timeout is about to be called; `deadline`: see Limit."""

@@ -109,6 +109,8 @@ def word_for(outcome: Outcome) -> str:
 
 def log_start(job: Claimed) -> None:
     """Write the line for a job whose task is about to be called."""
+    if not logger.isEnabledFor(logging.INFO):
+        return
     logger.info("Job %s (%s) starts", job.id, job.task, extra=about(job))
 
 
@@ -126,6 +128,8 @@ def log_outcome(job: Claimed, outcome: Outcome, seconds: float) -> None:
             more = f", for {delay.total_seconds():.1f} s"
         case _:
             pass
+    if not logger.isEnabledFor(level):
+        return
     logger.log(
         level,
         "Job %s (%s) %s after %.3f s%s",

@@ -67,6 +67,11 @@ class WorkerOptions:
         """The queues to take jobs from."""
         return Selection.parse(self.queues, self.exclude)
 
+    @property
+    def places(self) -> int:
+        """How many jobs may run at once in each process."""
+        return self.threads + self.async_tasks
+
     def to_json(self) -> str:
         """Return the options as text, for a child's environment."""
         return json.dumps(asdict(self))

@@ -14,9 +14,8 @@ Message = dict[str, Any]
 # A line up to this long enters a pipe whole or not at all on Linux, whose PIPE_BUF it is.
 # Elsewhere, such as on macOS with its 512, the rest of a line may follow later.
 LONGEST_LINE = 4096
-# Items of a list in one message: a job's id of up to 19 digits, and with it may go three
-# floats of up to 18.
-_ITEMS = 45
+# Ids in one message, of up to 19 digits and a comma each; the rest is for a few texts.
+_ITEMS = 150
 # Bytes of a line for a list of texts.
 _ROOM = LONGEST_LINE - 100
 # Messages kept while the other side does not read, the oldest dropped first. Only

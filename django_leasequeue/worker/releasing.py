@@ -1,6 +1,6 @@
 """Giving back what a process held that runs it no more."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Generic, TypeVar
 from uuid import UUID
 
@@ -29,7 +29,8 @@ class PendingRelease(Generic[Owner]):
 
     `death`: how the owner died, which is counted; None if it was told to go, or killed. Of
     an owner that was killed `overdue` are the jobs that it was killed for: they have timed
-    out, and the others go back as after a stop, since it was no fault of theirs.
+    out, and the others go back as after a stop, since it was no fault of theirs. `ran`: by
+    token and id, the jobs that it called last: what had not started had no part in a death.
     """
 
     def __init__(
@@ -38,19 +39,22 @@ class PendingRelease(Generic[Owner]):
         holdings: list[Holding[Owner]],
         death: str | None,
         overdue: Sequence[Overdue] = (),
+        ran: Set[tuple[UUID, int]] = frozenset(),
     ) -> None:
         self.owner, self.death = owner, death
         # The jobs given back so far, and those that timed out.
         self.ids: set[int] = set()
         self.killed: list[Killed] = []
         self._was_killed, self._overdue = bool(overdue), list(overdue)
-        # The jobs that a death is counted for: what had not started had no part in it.
-        terms = [item for h in holdings for item in (h.terms or {}).items()]
-        self._started = {job_id for job_id, term in terms if term.started}
+        # The jobs that a death is counted for. Of what ran before them no lease is left.
+        held = {h.token: h.terms for h in holdings}
+        self._started = {
+            job_id for token, job_id in ran if job_id in (held.get(token) or ())
+        }
         # When to go on, by `clock.now()`.
         self.due_at = 0.0
         self._holdings = holdings
-        ends = [term.over_at for _, term in terms]
+        ends = [term.over_at for h in holdings for term in (h.terms or {}).values()]
         if any(holding.terms is None for holding in holdings):
             ends.append(clock.now() + _UNKNOWN)
         self._until = max(ends, default=0.0)

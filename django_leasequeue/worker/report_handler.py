@@ -56,10 +56,10 @@ class ReportHandler:
             case {"do": "announce", "token": token}:
                 child.is_idle = False
                 self._keeper.announce(UUID(token), child)
-            case {"do": "claimed", "token": token, "jobs": jobs}:
-                self._keeper.claimed(UUID(token), jobs)
-            case {"do": "started", "token": token, "id": job_id}:
-                self._leases.started(UUID(token), job_id)
+            case {"do": "claimed", "token": token, "term": term, "ids": ids}:
+                self._keeper.claimed(UUID(token), {tuple(term): ids})
+            case {"do": "unused", "token": token}:
+                self._leases.unused(UUID(token))
             case {"do": "suspects"}:
                 self._suspects_due()
             case {"do": "began"}:

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.registry import TaskOptions
+from django_leasequeue.worker.board import Board
 from django_leasequeue.worker.endings import wait_after_timeout
 from django_leasequeue.worker.lease_table import terms_of
 from django_leasequeue.worker.pipes import Sender, in_chunks, in_lines
@@ -14,10 +15,10 @@ _SEND_WAIT = 1.0
 
 
 class Reports:
-    """Tells the supervisor over a pipe. See `leases.Leases`."""
+    """Tells the supervisor over a pipe, and by a board. See `leases.Leases`."""
 
-    def __init__(self, sender: Sender, drain: bool) -> None:
-        self._sender, self._drain = sender, drain
+    def __init__(self, sender: Sender, board: Board, drain: bool) -> None:
+        self._sender, self._board, self._drain = sender, board, drain
         # Set when the supervisor is gone.
         self.orphaned = False
 
@@ -27,14 +28,17 @@ class Reports:
 
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """Tell what a claim returned."""
-        terms = terms_of(jobs)
-        for some in in_chunks(terms) if terms else [[]]:
-            self._sender.send({"do": "claimed", "token": token.hex, "jobs": some})
+        for term, ids in terms_of(jobs).items():
+            for some in in_chunks(ids):
+                self._sender.send(
+                    {"do": "claimed", "token": token.hex, "term": term, "ids": some}
+                )
+        if not jobs:
+            self._sender.send({"do": "unused", "token": token.hex})
 
-    def started(self, job: Claimed) -> None:
+    def started(self, job: Claimed, place: int) -> None:
         """Tell that a job is about to be run."""
-        message = {"do": "started", "token": job.token.hex, "id": job.id}
-        self._sender.send(message, _SEND_WAIT)
+        self._board.write(place, job.token, job.id)
 
     def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:
         """Tell that a task with a timeout is about to be called.

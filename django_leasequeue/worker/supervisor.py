@@ -176,7 +176,7 @@ class Supervisor:
         self._reports.handle(slot, child)
         if child.descriptor in self._selector.get_map():
             self._selector.unregister(child.descriptor)
-        slot.child, pause, death = None, 0.0, child.death
+        slot.child, pause, death, ran = None, 0.0, child.death, child.ran()
         if death is not None:
             pause = slot.lost(child)
             logger.error(
@@ -197,7 +197,7 @@ class Supervisor:
         else:
             # One locked row must not keep the slot empty until its lease ends.
             slot.start_at = clock.now() + pause
-        self._keeper.give_back(child, death, child.overdue)
+        self._keeper.give_back(child, death, child.overdue, ran)
         dying = slot.failed_starts >= _FAILED_STARTS
         if self._options.drain and dying and not self.stop.asked:
             self.gave_up = True

@@ -52,14 +52,11 @@ class Kept:
         self.keeper = Keeper("default", self.leases, self.audience)
         self.keeper.start()
 
-    def hold(self, *jobs, owner="child", lease=300, buffer=30, started=None):
+    def hold(self, *jobs, owner="child", lease=300, buffer=30):
         token = jobs[0].processing_token
         self.keeper.announce(token, owner)
-        self.leases.claimed(
-            token, [(job.id, lease, buffer, clock.now()) for job in jobs]
-        )
-        for job in started or jobs:
-            self.leases.started(token, job.id)
+        term = lease, buffer, clock.now()
+        self.leases.claimed(token, {term: [job.id for job in jobs]})
 
 
 @pytest.fixture
@@ -203,7 +200,9 @@ def test_what_somebody_leaves_is_given_back_and_others_keep_theirs(kept):
     left, others = JobFactory(leased=True), JobFactory(leased=True)
     kept.hold(left)
     kept.hold(others, owner="sibling")
-    kept.keeper.give_back("child", "killed by SIGKILL")
+    # On its board stands, too, what has ended since.
+    ran = {(left.processing_token, left.id), (left.processing_token, left.id + 10)}
+    kept.keeper.give_back("child", "killed by SIGKILL", ran=ran)
     assert eventually(lambda: kept.audience.of("given back")) == [
         ("given back", "child", {left.id})
     ]

@@ -30,7 +30,8 @@ def leases(time):
 
 def hold(leases, *jobs, token=TOKEN, owner="child"):
     leases.announce(token, owner)
-    leases.claimed(token, [(*job, clock.now()) for job in jobs])
+    for pk, lease, buffer in jobs:
+        leases.claimed(token, {(lease, buffer, clock.now()): [pk]})
 
 
 def tokens(holdings):
@@ -60,7 +61,7 @@ def test_052_jobs_are_renewed_at_a_third_of_the_shortest_of_their_leases(leases)
 def test_a_lease_counts_from_its_claim_not_from_the_announcement(leases, time):
     leases.announce(TOKEN, "child")
     time.now = 5000
-    leases.claimed(TOKEN, [(1, 30, 3, 4995)])
+    leases.claimed(TOKEN, {(30, 3, 4995): [1]})
     assert leases.take_over() == []
     time.now = 5022
     assert [ids for _, ids in leases.take_over()] == [{1}]
@@ -83,9 +84,10 @@ def test_a_busy_row_is_tried_again_soon(leases, time):
 
 
 def test_a_claim_that_took_nothing_is_forgotten(leases):
-    hold(leases)
+    leases.announce(TOKEN, "child")
+    leases.unused(TOKEN)
     assert leases.next_due() is None
-    leases.claimed(TOKEN, [(1, 30, 3, 1000)])
+    leases.claimed(TOKEN, {(30, 3, 1000): [1]})
     assert leases.next_due() is None
 
 
@@ -100,7 +102,7 @@ def test_a_token_goes_with_its_last_job(leases):
 
 def test_jobs_told_in_several_messages_belong_together(leases):
     hold(leases, (1, 30, 3))
-    leases.claimed(TOKEN, [(2, 30, 3, 1000)])
+    leases.claimed(TOKEN, {(30, 3, 1000): [2]})
     [holding] = leases.leave("child")
     assert set(holding.terms) == {1, 2}
 

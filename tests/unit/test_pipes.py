@@ -128,12 +128,15 @@ def test_a_message_that_would_not_enter_whole_is_refused(ends):
 
 def test_long_lists_are_sent_in_pieces(ends):
     sender, _ = ends
-    terms = [(2**63 - n, 123456.789012, 1e5 / 7, 1e6 / 7) for n in range(200)]
-    pieces = list(in_chunks(terms))
-    assert [term for piece in pieces for term in piece] == terms
+    ids = [2**63 - n for n in range(1, 401)]
+    pieces = list(in_chunks(ids))
+    assert [job_id for piece in pieces for job_id in piece] == ids
     assert len(pieces) > 1
+    term = (123456.789012, 1e5 / 7, 1e6 / 7)
+    why = f"the row is in the name of {'w' * 255}"
+    message = {"do": "claimed", "token": "f" * 32, "term": term, "why": why}
     for piece in pieces:
-        assert sender.send({"do": "claimed", "token": "f" * 32, "jobs": piece})
+        assert sender.send(message | {"ids": piece})
 
 
 def test_names_are_sent_in_pieces_whatever_they_are_made_of(ends):

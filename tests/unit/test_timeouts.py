@@ -565,7 +565,7 @@ class Pipe:
 
     def __init__(self):
         self.lines, self.timed = [], {}
-        self.reports = Reports(self, drain=False)
+        self.reports = Reports(self, None, drain=False)
         self.handler = ReportHandler(
             None, LeaseTable(300), Progress(), None, None, None
         )

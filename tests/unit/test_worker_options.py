@@ -51,7 +51,7 @@ def test_a_child_imports_as_its_parent_and_leaves_no_trace(process, python_path)
     sys.path.insert(0, "")
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)
-    environment = ChildBootstrap.make("{}", writing, reading).environment()
+    environment = ChildBootstrap.make("{}", writing, 0, reading).environment()
     parents = [os.path.abspath(entry) for entry in sys.path]
     assert environment["PYTHONPATH"] == os.pathsep.join(parents)
 
@@ -76,5 +76,5 @@ def test_a_child_is_started_by_module_with_the_interpreters_flags(monkeypatch):
 
 
 def test_what_a_child_gets_is_one_variable():
-    environment = ChildBootstrap.make("{}", 5, 6).environment()
+    environment = ChildBootstrap.make("{}", 5, 6, 7).environment()
     assert json.loads(environment[VARIABLE])["reports"] == 5
