@@ -7,11 +7,13 @@ MySQL and MariaDB are asked after a job that sent other than plain statements.
 """
 
 import contextlib
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Self
 
 from django.db import Error, connections
+from django.db.backends.signals import connection_created
 
 from django_leasequeue import clock
 from django_leasequeue.db import transactions
@@ -21,6 +23,9 @@ from django_leasequeue.worker.log import logger
 # A connection unused for so many seconds is tested by its next use: servers and firewalls
 # drop idle ones, and the first job after a quiet night must not fail for that.
 _IDLE = 1.0
+
+# Of each thread, once it was looked at: its connections that are open or have been.
+_thread = threading.local()
 
 _idle_since: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
 
@@ -40,7 +45,7 @@ class JobConnections:
 
     def __enter__(self) -> Self:
         forks.guard()
-        for connection in connections.all(initialized_only=True):
+        for connection in _of_this_thread():
             watch = _or_drop(connection, _Watch) or _Watch(connection)
             if not watch.in_transaction and connection.connection is not None:
                 _or_drop(connection, _refresh)
@@ -57,7 +62,7 @@ class JobConnections:
         for connection, watch in self._watches.items():
             with contextlib.suppress(ValueError):
                 connection.execute_wrappers.remove(watch)
-        for connection in connections.all(initialized_only=True):
+        for connection in _of_this_thread():
             if not _is_used(connection):
                 continue
             watch = self._watches.get(connection, _NEW)
@@ -90,6 +95,26 @@ def close_idle() -> None:
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close()
+
+
+def _of_this_thread() -> list[Any]:
+    """Return this thread's connections that may be open.
+
+    Asking Django looks at every alias, which takes longer than all else that is done around
+    a job that uses none. So it is asked once, and from then on each tells that it opens.
+    """
+    if not hasattr(_thread, "connections"):
+        _thread.connections = connections.all(initialized_only=True)
+    return _thread.connections
+
+
+def _remember(connection: Any, **_: Any) -> None:
+    known = getattr(_thread, "connections", None)
+    if known is not None and connection not in known:
+        known.append(connection)
+
+
+connection_created.connect(_remember)
 
 
 class _Watch:

@@ -106,6 +106,20 @@ def test_a_transaction_left_open_is_found_on_a_new_connection(leave):
     assert names() == []
 
 
+def test_a_thread_is_asked_once_for_its_connections_and_hears_of_new_ones():
+    def work():
+        assert isinstance(run(lambda: None), Succeeded)
+        with mock.patch.object(connections, "all", side_effect=AssertionError):
+            assert isinstance(run(lambda: None), Succeeded)
+            lost = run(begin_and_write)
+            assert lost.error["exception_class"].endswith("TransactionLeftOpen")
+            return run(lambda: None)
+
+    with in_thread(work) as first:
+        assert isinstance(first.result(), Succeeded)
+    assert names() == []
+
+
 @pytest.mark.parametrize("leave", LEFT)
 def test_what_the_task_raised_is_told_rather_than_what_it_left(leave, caplog):
     def task(end):

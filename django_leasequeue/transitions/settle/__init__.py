@@ -149,17 +149,19 @@ def _leaving(rows, jobs: list[Claimed], status: Status) -> list[Claimed]:
     """Return those of which no row is kept once they are in this status."""
     if status not in FINAL:
         return []
-    leaving = [job for job in jobs if _rule(job, status).removes_at_once]
+    kinds = {(job.task, job.queue) for job in jobs}
+    going = {kind for kind in kinds if _rule(*kind, status).removes_at_once}
+    leaving = [job for job in jobs if (job.task, job.queue) in going] if going else []
     return [] if leaving and db.others_see_deletes(rows.model) else leaving
 
 
-def _rule(job: Claimed, status: Status) -> Rule:
+def _rule(task: str, queue: str, status: Status) -> Rule:
     try:
-        registry.get(job.task)
+        registry.get(task)
     except UnknownTask:
         # Known elsewhere it may have rules of its own, which prune goes by.
         return Rule()
-    return registry.retention(job.task, job.queue)[status]
+    return registry.retention(task, queue)[status]
 
 
 def _remove(rows, jobs: list[Claimed], alone: bool) -> None:
