@@ -9,6 +9,8 @@ Which queues are paused is asked in the same statement: whoever looks for jobs k
 and pays next to nothing for it, however seldom it looks.
 """
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from django.db import connections
@@ -33,17 +35,25 @@ class Lane(NamedTuple):
 # by the queue alone the planner may take the dedup index and wade through finished rows.
 _BY_HEADS = """
 WITH RECURSIVE lanes(suspect, queue, priority, run_at) AS (
-    (SELECT suspect, queue, priority, run_at FROM {table} WHERE {pending}
-     ORDER BY suspect, queue, priority, run_at, id LIMIT 1)
+    {first}
     UNION ALL
-    SELECT head.* FROM lanes CROSS JOIN LATERAL (
-        SELECT suspect, queue, priority, run_at FROM {table}
-        WHERE {pending}
-          AND (suspect, queue, priority) > (lanes.suspect, lanes.queue, lanes.priority)
-        ORDER BY suspect, queue, priority, run_at, id LIMIT 1
-    ) head
+    SELECT head.* FROM lanes CROSS JOIN LATERAL ({next}) head
 )
 SELECT queue, priority, {due_in}, suspect FROM lanes WHERE {taken}
+"""
+_HEAD = """
+    (SELECT suspect, queue, priority, run_at FROM {table} WHERE {pending} AND {bound}
+     ORDER BY suspect, queue, priority, run_at, id LIMIT 1)
+"""
+_NEXT = "(suspect, queue, priority) > (lanes.suspect, lanes.queue, lanes.priority)"
+# Of the queues wanted alone: begun at each of them, and never left for another one.
+_FIRST_OF_EACH = """
+    SELECT head.* FROM (VALUES (0), (1)) kinds(suspect)
+    CROSS JOIN (VALUES {wanted}) wanted(queue) CROSS JOIN LATERAL ({head}) head
+"""
+_OF_EACH = "suspect = kinds.suspect AND queue = wanted.queue"
+_NEXT_OF_EACH = """
+    suspect = lanes.suspect AND queue = lanes.queue AND priority > lanes.priority
 """
 
 # The same for SQLite, which has no LATERAL and seeks by one bound at a time: the next larger
@@ -51,13 +61,7 @@ SELECT queue, priority, {due_in}, suspect FROM lanes WHERE {taken}
 # nothing by which to choose one.
 _STEPWISE = """
 WITH RECURSIVE kinds(suspect) AS (VALUES (0), (1)), queues(suspect, queue) AS (
-    SELECT k.suspect,
-           (SELECT MIN(queue) FROM {claims} WHERE {pending} AND suspect = k.suspect)
-    FROM kinds k
-    UNION ALL
-    SELECT q.suspect, (SELECT MIN(queue) FROM {claims}
-                       WHERE {pending} AND suspect = q.suspect AND queue > q.queue)
-    FROM queues q WHERE q.queue IS NOT NULL
+    {queues}
 ), lanes(suspect, queue, priority) AS (
     SELECT q.suspect, q.queue, (SELECT MAX(priority) FROM {claims}
         WHERE {pending} AND suspect = q.suspect AND queue = q.queue)
@@ -75,44 +79,79 @@ SELECT queue, priority, {due_in}, suspect FROM heads
 WHERE run_at IS NOT NULL AND {taken}
 """
 
+_ALL_QUEUES = """
+    SELECT k.suspect,
+           (SELECT MIN(queue) FROM {claims} WHERE {pending} AND suspect = k.suspect)
+    FROM kinds k
+    UNION ALL
+    SELECT q.suspect, (SELECT MIN(queue) FROM {claims}
+                       WHERE {pending} AND suspect = q.suspect AND queue > q.queue)
+    FROM queues q WHERE q.queue IS NOT NULL
+"""
+_WANTED_QUEUES = "SELECT suspect, wanted.column1 FROM kinds, (VALUES {wanted}) wanted"
+
 # MySQL and MariaDB do the same by themselves for a grouping that follows the index from its
 # first column, but scan for a correlated MIN or MAX. MariaDB takes columns that equal a
-# constant out of the grouping, which then follows no index: so the status is a range.
+# constant out of the grouping, which then follows no index: so the status is a range. Of the
+# queues wanted alone both kinds are named, else each lane would be looked at.
 _GROUPED = """
 SELECT queue, priority, {due_in}, suspect FROM (
-    SELECT suspect, queue, priority, MIN(run_at) AS run_at FROM {table}
-    WHERE blocked = 0 AND status >= '{status}' AND status <= '{status}'
+    SELECT suspect, queue, priority, MIN(run_at) AS run_at
+    FROM {table} FORCE INDEX (leasequeue_claim)
+    WHERE blocked = 0 AND status >= '{status}' AND status <= '{status}' {only}
     GROUP BY blocked, status, suspect, queue, priority
 ) heads WHERE {taken}
 """
 
-_STATEMENTS = {"postgresql": _BY_HEADS, "mysql": _GROUPED, "sqlite": _STEPWISE}
 _DUE_IN = {
     "postgresql": "EXTRACT(EPOCH FROM run_at - STATEMENT_TIMESTAMP())",
     "mysql": "TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), run_at) / 1e6",
     "sqlite": "(JULIANDAY(run_at) - JULIANDAY('now')) * 86400.0",
 }
-
-
 # Not by a join: PostgreSQL might sort for one.
 _TAKEN = f"queue NOT IN (SELECT name FROM {QUEUES} WHERE paused_at IS NOT NULL)"
 
 
-def lanes(table: str, using: str) -> list[Lane]:
-    """Return the lanes of the job table but for paused queues, in no particular order."""
+def lanes(table: str, using: str, queues: Sequence[str] | None = None) -> list[Lane]:
+    """Return the lanes of the job table but for paused queues, in no particular order.
+
+    `queues`: of these alone, and those of others cost nothing; None: of every queue.
+    """
     connection = connections[using]
+    sql = _statement(
+        connection.vendor, connection.ops.quote_name(table), len(queues or ())
+    )
     with connection.cursor() as cursor:
-        cursor.execute(
-            _STATEMENTS[connection.vendor].format(
-                table=connection.ops.quote_name(table),
-                claims=f"{connection.ops.quote_name(table)} INDEXED BY leasequeue_claim",
-                status=Status.PENDING.value,
-                pending=f"status = '{Status.PENDING.value}' AND blocked = 0",
-                due_in=_DUE_IN[connection.vendor],
-                taken=_TAKEN,
-            )
-        )
+        cursor.execute(sql, queues or None)
         return [
             Lane(queue, priority, float(due), bool(suspect))
             for queue, priority, due, suspect in cursor.fetchall()
         ]
+
+
+@lru_cache
+def _statement(vendor: str, table: str, count: int) -> str:
+    """Return the SQL for so many queues, whose names are its parameters; for 0: for all."""
+    wanted = ", ".join(["(%s)"] * count)
+    words = {
+        "table": table,
+        "claims": f"{table} INDEXED BY leasequeue_claim",
+        "status": Status.PENDING.value,
+        "pending": f"status = '{Status.PENDING.value}' AND blocked = 0",
+        "due_in": _DUE_IN[vendor],
+        "taken": _TAKEN,
+        "wanted": wanted,
+    }
+    if vendor == "mysql":
+        only = f"AND suspect IN (0, 1) AND queue IN ({wanted})" if count else ""
+        return _GROUPED.format(only=only, **words)
+    if vendor == "sqlite":
+        queues = (_WANTED_QUEUES if count else _ALL_QUEUES).format(**words)
+        return _STEPWISE.format(queues=queues, **words)
+    if not count:
+        first, following = _HEAD.format(bound="TRUE", **words), _NEXT
+    else:
+        head = _HEAD.format(bound=_OF_EACH, **words)
+        first, following = _FIRST_OF_EACH.format(head=head, **words), _NEXT_OF_EACH
+    following = _HEAD.format(bound=following, **words)
+    return _BY_HEADS.format(first=first, next=following, **words)

@@ -130,9 +130,10 @@ def _claim(rows, selection, limit, token, worker, expired, alone) -> Claim:
     if expired:
         _recover(rows, selection)
     sent_at = clock.now()
+    wanted = None if selection.takes_all else selection.named
     lanes = sorted(
         (selection.rank(lane.queue), -lane.priority, lane.due_in, lane)
-        for lane in db.lanes(rows.model._meta.db_table, rows.db)
+        for lane in db.lanes(rows.model._meta.db_table, rows.db, wanted)
         if selection.rank(lane.queue) is not None
     )
     waits = [wait for _, _, wait, lane in lanes if lane.suspect == alone]

@@ -1,5 +1,6 @@
 """Claims: announced before they are sent, and asked again if an answer is lost."""
 
+from functools import partial
 from typing import Protocol
 from uuid import UUID, uuid4
 
@@ -56,20 +57,24 @@ class Claimer:
             self._wakeup.sleep(_UNHEARD_PAUSE)
             return None
         now = clock.now()
-        # A drain ends as soon as a look finds nothing, so each of its looks is a whole one.
-        expired = self._options.drain or now >= self._expired_at
+        expired = now >= self._expired_at
         jobs = Job.objects.using(self._options.database)
         try:
             with self._bounded:
-                claim = jobs.claim(
+                look = partial(
+                    jobs.claim,
                     self._selection,
                     limit,
                     token,
                     self._worker,
-                    expired=expired,
                     since=self._since,
                     alone=alone,
                 )
+                claim = look(expired=expired)
+                if self._options.drain and not (claim.jobs or expired):
+                    # It ends as soon as a look finds nothing, so that one is a whole one.
+                    expired = True
+                    claim = look(expired=expired)
         except Exception as error:
             # Whatever it is, a worker that ended for it would meet it again. The same token
             # is used until there is an answer: what it may have taken nobody else runs.

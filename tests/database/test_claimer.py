@@ -1,5 +1,7 @@
 """worker.claimer: a claim is announced first, and none is orphaned."""
 
+from math import inf
+
 import pytest
 from django.db import OperationalError
 
@@ -106,6 +108,17 @@ def test_a_drain_announces_every_claim(leases, awake):
     for _ in range(3):
         claimer.claim(4)
     assert [kind for kind, *_ in leases.said] == ["announce"] * 3
+
+
+def test_a_drain_looks_for_past_leases_before_it_finds_nothing(leases, awake):
+    """And not while there are others to be run."""
+    claimer = Claimer(options(drain=True), "host:1", leases, awake)
+    claimer._expired_at = inf  # so long after the last look
+    due, lost = JobFactory(queue="default"), JobFactory(expired=True)
+    found = claimer.claim(4)
+    assert ([job.id for job in found.jobs], found.suspects) == ([due.id], False)
+    assert claimer.claim(4).suspects
+    assert [job.id for job in claimer.claim(1, alone=True).jobs] == [lost.id]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -46,12 +46,12 @@ QUEUES = [
 ]
 
 
-def lanes():
-    return db.lanes(Job._meta.db_table, "default")
+def lanes(queues=None):
+    return db.lanes(Job._meta.db_table, "default", queues)
 
 
-def found():
-    return {(lane.queue, lane.priority) for lane in lanes()}
+def found(queues=None):
+    return {(lane.queue, lane.priority) for lane in lanes(queues)}
 
 
 def test_no_lanes():
@@ -84,6 +84,21 @@ def test_every_queue_at_once():
         for priority in (-100, 0, 100):
             JobFactory(queue=queue, priority=priority)
     assert found() == {(queue, p) for queue in QUEUES for p in (-100, 0, 100)}
+    for queue in QUEUES:
+        assert found([queue]) == {(queue, p) for p in (-100, 0, 100)}
+
+
+def test_lanes_of_jobs_that_run_alone():
+    for suspect in (0, 1):
+        for queue in ("a", "b"):
+            JobFactory(queue=queue, suspect=suspect, recoveries=suspect)
+    for wanted, queues in [
+        (["b"], ["b"]),
+        (["b", "a"], ["a", "b"]),
+        (None, ["a", "b"]),
+    ]:
+        seen = sorted((lane.suspect, lane.queue) for lane in lanes(wanted))
+        assert seen == [(suspect, q) for suspect in (False, True) for q in queues]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -119,6 +134,8 @@ def test_lanes_and_their_heads(seed):
     }
     seen = {(lane.queue, lane.priority): lane.due_in for lane in lanes()}
     assert seen.keys() == expected.keys()
+    some = QUEUES[2:6]
+    assert found([*some, "none"]) == {lane for lane in seen if lane[0] in some}
     for key, due_in in seen.items():
         assert type(due_in) is float
         assert (due_in <= 0) == (expected[key] <= 0)

@@ -161,6 +161,19 @@ def test_lanes_cost_what_they_are():
     assert statement.touched <= 20 * LANES, statement
 
 
+@pytest.mark.parametrize("queues", [["q3"], ["q1", "empty", "q0"]])
+def test_lanes_of_other_queues_cost_nothing(queues):
+    """A worker of some queues looks at these alone, however many others there are."""
+    with watched("other") as seen:
+        every = db.lanes(Job._meta.db_table, "other")
+        lanes = db.lanes(Job._meta.db_table, "other", queues)
+    of_all, statement = seen
+    assert {lane.queue for lane in lanes} == set(queues) - {"empty"}
+    assert statement.indexes == {"leasequeue_claim"}, statement
+    share = (len(lanes) + len(queues)) / len(every)
+    assert statement.touched <= 2 * share * of_all.touched, statement
+
+
 @pytest.mark.parametrize("queues, exclude", [("*", ""), ("q1,q2", ""), ("*", "q0,q1")])
 def test_claim_of_lost_jobs(queues, exclude):
     """Leases that are past are found through their own index, oldest first."""
