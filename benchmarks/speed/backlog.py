@@ -51,7 +51,7 @@ def backlogs(size: int) -> dict[str, Backlog]:
     return {
         FEW: Backlog(lambda rows: None, few=True),
         f"{many} waiting": Backlog(lambda rows: fill(rows, first=rows), few=False),
-        f"{many} in 50 queues of 5 priorities": Backlog(_spread, False, forms=spread),
+        f"{many} in 50 queues of 3 priorities": Backlog(_spread, False, forms=spread),
         f"{many} finished": Backlog(_finished, few=True),
         f"{delayed} delayed, of higher priority": Backlog(_delayed, few=True),
         f"{many} in a queue that nobody takes": Backlog(
@@ -110,7 +110,7 @@ def _claim(selection: Selection, limit: int) -> float:
 
 def _spread(rows: int) -> None:
     queue = "CONCAT('q', n % 50)" if connection.vendor == "mysql" else "'q' || (n % 50)"
-    fill(rows, sql={"queue": queue, "priority": "n % 5 - 2"})
+    fill(rows, sql={"queue": queue, "priority": "n % 3 - 1"})
 
 
 def _finished(rows: int) -> None:
