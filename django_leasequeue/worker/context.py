@@ -8,7 +8,7 @@ from django_leasequeue import payloads
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.registry import TaskOptions
-from django_leasequeue.worker.limit import Limit
+from django_leasequeue.worker.limit import NO_LIMIT, Limit
 
 # A few words; the row is written anew with each.
 _PROGRESS_BYTES = 4096
@@ -30,7 +30,7 @@ class JobContext:
         #: The options of the task; None if this process does not know it.
         self.task = task
         #: The run's time limit. For the worker, not for tasks.
-        self.limit = limit or Limit(None if task is None else task.timeout)
+        self.limit = limit or _cooperative(task)
         #: Takes the JSON text of what the task says. For the worker, not for tasks.
         self.on_progress: Callable[[str], None] = _ignore
         self._job = job
@@ -138,6 +138,13 @@ class JobContext:
         """Tell the run that its lease is lost. For the worker, not for tasks."""
         if self._lost_why is None:
             self._lost_why = why
+
+
+def _cooperative(task: TaskOptions | None) -> Limit:
+    """Return the limit of a run that nothing interrupts."""
+    if task is None or task.timeout is None:
+        return NO_LIMIT
+    return Limit(task.timeout)
 
 
 def _ignore(text: str) -> None:

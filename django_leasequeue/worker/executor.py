@@ -19,7 +19,7 @@ from django_leasequeue.worker.deadlines import Deadlines
 from django_leasequeue.worker.forecast import HORIZON, PATIENCE, Forecast
 from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.leases import Leases
-from django_leasequeue.worker.limit import Limit
+from django_leasequeue.worker.limit import NO_LIMIT, Limit
 from django_leasequeue.worker.log import about, log_start, logger
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pools import CoroutinePool, ThreadPool
@@ -169,9 +169,9 @@ class Executor:
         self._threads.close(0 if left else _CLOSING)
         self._deadlines.close()
 
-    def _limit(self, job: Claimed, task: TaskOptions | None) -> Limit | None:
+    def _limit(self, job: Claimed, task: TaskOptions | None) -> Limit:
         if task is None or task.timeout is None:
-            return None
+            return NO_LIMIT
         started = partial(self._leases.began, job, task)
         ended = partial(self._leases.ended, job)
         return Limit(task.timeout, self._deadlines, started, ended)

@@ -57,3 +57,7 @@ class Limit:
         self.is_exceeded = clock.now() >= self.deadline
         if self._ended is not None:
             self._ended()
+
+
+#: Of all runs that may take as long as they like: nothing about it ever changes.
+NO_LIMIT = Limit(None)
