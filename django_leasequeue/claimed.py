@@ -44,6 +44,8 @@ class Claimed:
     sent_at: float = field(default_factory=clock.now)
     # Whether a settle was sent that removes the row, which it may have done unheard.
     removal_sent: bool = False
+    # Whether a step was sent to be recorded in this claim.
+    has_steps: bool = False
 
     @property
     def errors(self) -> list[dict[str, Any]]:

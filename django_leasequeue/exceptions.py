@@ -180,6 +180,18 @@ class JobTimeout(LeaseQueueError):
         super().__init__(message)
 
 
+class StepRefused(LeaseQueueError):
+    """Raised by `context.step()` for a step that can't be recorded here, before it runs.
+
+    Its name is used already in this run; the task is atomic, or a transaction is open; or
+    the process is a fork of the worker's.
+    """
+
+    def __init__(self, job_id, name, why):
+        self.job_id, self.name, self.why = job_id, name, why
+        super().__init__(f"Step {name!r} of job {job_id} is refused: {why}.")
+
+
 class WorkersLost(LeaseQueueError):
     """Recorded on a job whose workers died or vanished too often while running it."""
 

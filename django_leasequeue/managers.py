@@ -256,6 +256,12 @@ class JobQuerySet(VerbQuerySet):
         """See transitions.progress."""
         return transitions.progress.progress(self._rows(), job, text)
 
+    def record_step(self, job, name: str, result: str, seconds: float, *, first: bool):
+        """See transitions.step."""
+        return transitions.step.record_step(
+            self._rows(), job, name, result, seconds, first
+        )
+
     def renew(self, token: UUID):
         """See transitions.renew."""
         return self.renew_all([token])[token]
@@ -310,6 +316,7 @@ class JobQuerySet(VerbQuerySet):
         claim,
         claim_job,
         progress,
+        record_step,
         renew,
         renew_all,
         settle,

@@ -11,14 +11,28 @@ from django_leasequeue.errors import describe_death, errors_with
 from django_leasequeue.fields import UTCDateTimeField
 from django_leasequeue.states import Status
 
+# Characters of the name of a step.
+LONGEST_STEP = 255
 # What a job is again once it has recorded something, or starts anew.
 UNSUSPECTED = {"recoveries": 0, "lost_alone": 0, "suspect": 0}
 
 
+def afresh() -> dict:
+    """Return the columns by which another round starts with nothing of the last; errors stay.
+
+    Its steps are left behind, since they are its own round's.
+    """
+    return {
+        "round": F("round") + 1,
+        "attempts": 0,
+        **UNSUSPECTED,
+        "result": None,
+        "progress": None,
+    }
+
+
 def new_round() -> dict:
     """Return the columns that start another round, due now, with the waiting arguments if any.
-
-    All that a run leaves behind starts anew; errors stay.
 
     In this order: MySQL assigns from left to right, so what is read comes before what
     empties it.
@@ -29,11 +43,7 @@ def new_round() -> dict:
         "kwargs": Coalesce(F("next_kwargs"), F("kwargs"), output_field=text),
         "next_args": None,
         "next_kwargs": None,
-        "round": F("round") + 1,
-        "attempts": 0,
-        **UNSUSPECTED,
-        "result": None,
-        "progress": None,
+        **afresh(),
         "rerun": False,
         "cancel_requested_at": None,
         "run_at": db.DatabaseNow(),

@@ -33,6 +33,7 @@ TRANSITIONS = {
     # By hand: of a retry after a failed attempt it is settle that makes the job wait.
     "retry": (FINAL, {Status.PENDING}),
     "progress": ({Status.RUNNING}, {Status.RUNNING}),
+    "step": ({Status.RUNNING}, {Status.RUNNING}),
     "renew": ({Status.RUNNING}, {Status.RUNNING}),
     "settle": ({Status.RUNNING}, {Status.PENDING, *FINAL}),
     "release": ({Status.RUNNING}, {Status.PENDING, Status.CANCELLED}),

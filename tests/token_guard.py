@@ -1,8 +1,9 @@
-"""Refuses writes to the job table that a lost lease would not stop.
+"""Refuses writes to the tables of jobs and steps that a lost lease would not stop.
 
 In every worker process that the tests start (see apps.py) and in a `guarded()` block, an
-UPDATE or DELETE of the table is let through only if its condition names the token, or rows
-that nobody runs. Anything else could change a job that another worker has by now.
+UPDATE or DELETE of jobs is let through only if its condition names the token, or rows that
+nobody runs; a write of steps, an INSERT too, only if it names the token, or removes those of
+which no job is left. Anything else could change a job that another worker has by now.
 """
 
 import contextlib
@@ -14,12 +15,15 @@ import traceback
 from django.db import connections
 from django.db.backends.signals import connection_created
 
-TABLE = "leasequeue_job"
+TABLE, STEPS = "leasequeue_job", "leasequeue_step"
 # In the environment of a process that is to be guarded.
 VARIABLE = "LEASEQUEUE_TEST_GUARD"
 # What a worker process prints before it ends; no test may overlook it.
 ALARM = "A write without the token:"
 _WRITES = re.compile(rf'^\s*(UPDATE|DELETE FROM)\s+["`]?{TABLE}\b', re.IGNORECASE)
+_STEP_WRITES = re.compile(
+    rf'^\s*(UPDATE|DELETE|INSERT)\b[^(]*["`]?{STEPS}\b', re.IGNORECASE
+)
 _CONDITION = re.compile(r"\bWHERE\b(.*)", re.IGNORECASE | re.DOTALL)
 _STATUS = re.compile(
     r'["`]?status["`]?\s*(=|IN)\s*\(?\s*(%s(?:\s*,\s*%s)*)', re.IGNORECASE
@@ -32,6 +36,8 @@ class UnguardedWrite(AssertionError):
 
 def problem(sql, params):
     """Return what is wrong with a statement, None for one that harms no other worker."""
+    if _STEP_WRITES.match(sql) and not _guards_steps(sql):
+        return f"{sql} {params!r}"
     if not _WRITES.match(sql):
         return None
     found = _CONDITION.search(sql)
@@ -39,6 +45,18 @@ def problem(sql, params):
     if "processing_token" in condition or _spares_running(sql, condition, params or ()):
         return None
     return f"{sql} {params!r}"
+
+
+def _guards_steps(sql):
+    """Whether it names the token, or removes what no job is left of."""
+    found = _CONDITION.search(sql)
+    condition = found[1] if found else ""
+    if "processing_token" in condition:
+        return True
+    is_delete = sql.lstrip().upper().startswith("DELETE")
+    return is_delete and "NOT (EXISTS(" in condition.replace(
+        "NOT EXISTS(", "NOT (EXISTS("
+    )
 
 
 def _spares_running(sql, condition, params):

@@ -111,6 +111,38 @@ def _tell_progress(context, path):
         go.read(1)
 
 
+@task(takes_context=True, max_attempts=2)
+def take_two_steps(context, path):
+    """Say '<pid> first', then '<pid> second', and wait for the test's sign inside of each.
+
+    With another wait between the two, which says '<pid> between'.
+    """
+    first = context.step("first", _say_and_wait, path, "first")
+    _say_and_wait(path, "between")
+    second = context.step("second", _say_and_wait, path, "second")
+    return [first, second]
+
+
+@task(takes_context=True, max_attempts=2)
+async def atake_two_steps(context, path):
+    """The same in the event loop."""
+    first = await context.astep("first", _say_and_wait, path, "first")
+    await asyncio.to_thread(_say_and_wait, path, "between")
+    second = await context.astep("second", _asay_and_wait, path, "second")
+    return [first, second]
+
+
+def _say_and_wait(path, word):
+    _append(path, f"{os.getpid()} {word}")
+    with open(f"{path}.go", "rb", buffering=0) as go:
+        go.read(1)
+    return [word, os.getpid()]
+
+
+async def _asay_and_wait(path, word):
+    return await asyncio.to_thread(_say_and_wait, path, word)
+
+
 @task(max_attempts=3)
 def fail_until(path, times):
     """Ask to be run again at once, `times` times in all."""

@@ -1,5 +1,7 @@
 """Jobs in the admin: a list that stays quick, and a page with everything."""
 
+from typing import Any
+
 from django.contrib import admin
 from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
@@ -9,12 +11,14 @@ from django_leasequeue.admin.entries import show_errors
 from django_leasequeue.admin.filters import QueueFilter
 from django_leasequeue.admin.holder import holder
 from django_leasequeue.admin.listing import LookOnlyAdmin
+from django_leasequeue.admin.steps import steps, steps_of
 from django_leasequeue.models import Job
 
 STATE = shown.column(Job, "status", shown.badge)
 TASK = shown.column(Job, "task", shown.short)
 DEDUP = shown.column(Job, "dedup_id", shown.short)
 ERRORS = shown.column(Job, "errors", show_errors)
+STEPS: Any = steps
 _ID = ("dedup_id", "released_dedup_id")
 # What most jobs have nothing in, with the columns that make it worth showing.
 OPTIONAL = {
@@ -101,6 +105,7 @@ class JobAdmin(LookOnlyAdmin):
             {"fields": _values("args", "kwargs", "next_args", "next_kwargs", "meta")},
         ),
         (_("Outcome"), {"fields": (*_values("result", "progress"), ERRORS)}),
+        (_("Steps"), {"fields": (STEPS,)}),
         (
             _("Attempts"),
             {
@@ -146,7 +151,11 @@ class JobAdmin(LookOnlyAdmin):
         """Return the groups, without what this job has not."""
         if obj is None:
             return self.fieldsets
-        return list(shown.without_empty(obj, self.fieldsets, OPTIONAL))
+        return [
+            (title, options)
+            for title, options in shown.without_empty(obj, self.fieldsets, OPTIONAL)
+            if options["fields"] != ((STEPS,),) or steps_of(obj)
+        ]
 
     def get_search_results(self, request, queryset, search_term):
         """See ModelAdmin."""

@@ -20,6 +20,7 @@ from django_leasequeue.db.errors import (
     saying_what_to_migrate,
 )
 from django_leasequeue.db.given import Given
+from django_leasequeue.db.guarded_inserts import insert_from
 from django_leasequeue.db.ids import (
     bulk_insert_returns_ids,
     first_inserted_id,
@@ -55,6 +56,7 @@ from django_leasequeue.db.notify import (
 from django_leasequeue.db.prepared import prepared
 from django_leasequeue.db.removal import (
     delete,
+    delete_leftovers,
     keys_go_freely,
     others_see_deletes,
     remove,
@@ -82,12 +84,14 @@ __all__ = [
     "by_key",
     "can_listen",
     "delete",
+    "delete_leftovers",
     "exact_collation",
     "first_inserted_id",
     "forced",
     "has_row_locks",
     "in_transaction",
     "increment_if_free",
+    "insert_from",
     "insert_row",
     "insert_rows",
     "inserted",

@@ -1,11 +1,11 @@
 """Deleting rows for good, beside everybody who uses the table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 
 from django.db import Error, IntegrityError, transaction
-from django.db.models import ProtectedError, Q, RestrictedError
+from django.db.models import Exists, OuterRef, ProtectedError, Q, RestrictedError
 from django.db.models.signals import post_delete, pre_delete
 
 from django_leasequeue.db.errors import is_lock_wait, is_passing_trouble, rerun
@@ -54,22 +54,45 @@ def _remove(rows, ids: list[int], condition: Q) -> int:
         _brief_session(rows.db),
         write_transaction(rows),
         _brief_transaction(rows.db),
-        forced(rows),
     ):
-        met = rows.filter(unindexed(condition, using=rows.db))
-        found = met.filter(pk__in=ids).order_by("pk")
-        free = take(found.values_list("pk", flat=True))
-        going = met.filter(pk__in=free)
-        if not _is_listened_to(rows.model):
-            # Other models' rows are looked for by the key, so the rest need not be read.
-            going = going.only("pk")
-        return delete(going) if free else 0
+        with forced(rows):
+            met = rows.filter(unindexed(condition, using=rows.db))
+            found = met.filter(pk__in=ids).order_by("pk")
+            free = take(found.values_list("pk", flat=True))
+            going = met.filter(pk__in=free)
+            if not free:
+                return 0
+            if others_see_deletes(rows.model):
+                return _delete_as_django_does(going)
+            deleted = delete(going)
+        delete_leftovers(rows, free)
+        return deleted
+
+
+def _delete_as_django_does(rows) -> int:
+    """Delete rows, with what hangs on them; return how many of them there were."""
+    if not _is_listened_to(rows.model):
+        # Other models' rows are looked for by the key, so the rest need not be read.
+        rows = rows.only("pk")
+    _, by_model = rows.delete()
+    return by_model.get(rows.model._meta.label, 0)
 
 
 def delete(rows) -> int:
-    """Delete rows; return how many of them there were, without those of other models."""
-    _, by_model = rows.delete()
-    return by_model.get(rows.model._meta.label, 0)
+    """Delete rows by one statement; return how many.
+
+    Only where no other app has a say. What belongs to them is left: see delete_leftovers.
+    """
+    return rows._raw_delete(rows.db)
+
+
+def delete_leftovers(rows, ids: Iterable[int]) -> None:
+    """Delete what belonged to rows of these ids, in this app's other tables."""
+    for relation in rows.model._meta.related_objects:
+        key = relation.field.attname
+        theirs = relation.related_model._base_manager.using(rows.db)
+        gone = ~Exists(rows.model._base_manager.filter(pk=OuterRef(key)))
+        delete(theirs.filter(gone, **{f"{key}__in": sorted(ids)}))
 
 
 def others_see_deletes(model) -> bool:

@@ -11,6 +11,7 @@ from django_leasequeue.transitions import (
     renew,
     retry,
     settle,
+    step,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "renew",
     "retry",
     "settle",
+    "step",
 ]

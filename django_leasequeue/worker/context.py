@@ -1,14 +1,21 @@
 """What a task sees of its own run."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from django_leasequeue import payloads
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker.limit import NO_LIMIT, Limit
+from django_leasequeue.worker.steps import Steps
+
+if TYPE_CHECKING:
+    from django_leasequeue.worker.step_store import StepStore
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # A few words; the row is written anew with each.
 _PROGRESS_BYTES = 4096
@@ -33,6 +40,8 @@ class JobContext:
         self.limit = limit or _cooperative(task)
         #: Takes the JSON text of what the task says. For the worker, not for tasks.
         self.on_progress: Callable[[str], None] = _ignore
+        #: Where steps are recorded; None: nowhere. For the worker, not for tasks.
+        self.step_store: StepStore | None = None
         self._job = job
         self._is_stopping = stopping.is_set if isinstance(stopping, Event) else stopping
         self._lost_why: str | None = None
@@ -129,6 +138,40 @@ class JobContext:
         self.on_progress(
             payloads.dump(said, what="progress", max_bytes=_PROGRESS_BYTES)
         )
+
+    def step(
+        self, name: str, func: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Call the function once, whatever happens to the run; return what it returned.
+
+        That is recorded, under this name, before the call returns. If the job is run again,
+        by a retry or because its worker was lost, what is recorded is returned and nothing
+        called. Names are those of one run, of nested steps too. See docs/steps.md.
+
+        Raises what the function raises, after which the step has not taken place; TypeError
+        or ValueError if it returns what is not small JSON; StepRefused; and as check() does.
+        """
+        return self._steps.run(name, func, args, kwargs)
+
+    async def astep(
+        self,
+        name: str,
+        func: Callable[P, Awaitable[T] | T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """See step(). The function may be `async def` or plain; a thread runs a plain one."""
+        return await self._steps.arun(name, func, args, kwargs)
+
+    @property
+    def _steps(self) -> Steps:
+        made = self.__dict__.get("_made_steps")
+        if made is None:
+            steps = Steps(self, self._job, self.step_store)
+            # Of two threads that are first, both get the same.
+            made = self.__dict__.setdefault("_made_steps", steps)
+        return made
 
     def cancel(self) -> None:
         """Tell the run that its job is to be cancelled. For the worker, not for tasks."""

@@ -26,6 +26,7 @@ from django_leasequeue.worker.pools import CoroutinePool, ThreadPool
 from django_leasequeue.worker.progress_writer import ProgressWriter
 from django_leasequeue.worker.running import Run, Running
 from django_leasequeue.worker.settler import Settler
+from django_leasequeue.worker.step_store import StepStore
 from django_leasequeue.worker.stop import Stop
 
 # Jobs of one claim, which holds their rows locked for as long as it takes.
@@ -62,6 +63,7 @@ class Executor:
         )
         self._progress = ProgressWriter(options.database)
         self._callbacks = CallbackThreads(options.threads, options.database, self._over)
+        self._steps = StepStore(options.database)
         self._settler = Settler(options.database, self._settled)
         self._deadlines = Deadlines()
         self._threads = ThreadPool(options.threads, self._work, self._freed)
@@ -139,6 +141,7 @@ class Executor:
         context = JobContext(job, task, self._is_stopping, self._limit(job, task))
         run = Run(job, task, context)
         context.on_progress = partial(self._progress.put, run)
+        context.step_store = self._steps
         return run
 
     def _is_stopping(self) -> bool:
@@ -165,6 +168,7 @@ class Executor:
         self._settler.close(seconds)
         self._callbacks.close(_CALLING)
         self._progress.close(_CLOSING)
+        self._steps.close(_CLOSING)
         self._coroutines.close(_CANCELLING if left else _CLOSING)
         self._threads.close(0 if left else _CLOSING)
         self._deadlines.close()

@@ -12,8 +12,9 @@ from django.utils import timezone
 
 from django_leasequeue import Dedup, ownership
 from django_leasequeue.admin import JobAdmin, WorkerAdmin, shown
+from django_leasequeue.admin import steps as admin_steps
 from django_leasequeue.db import DatabaseNow
-from django_leasequeue.models import Job, Worker
+from django_leasequeue.models import Job, Step, Worker
 from django_leasequeue.outcomes import Succeeded
 from tests.admin.looking import JOBS, NOON, line_of, listed, page, page_of, statements
 from tests.factories import JobFactory
@@ -41,8 +42,8 @@ def test_page(admin_client):
         meta={"tenant": 7},
         dedup_ttl=timedelta(minutes=5),
     )
-    # Of the session, the user and the job.
-    assert len(statements(admin_client, f"{JOBS}{job.pk}/change/")) == 3
+    # Of the session, the user, the job and its steps.
+    assert len(statements(admin_client, f"{JOBS}{job.pk}/change/")) == 4
     html = page_of(admin_client, job)
     assert line_of(html, "status") == "Failed"
     assert (
@@ -58,6 +59,35 @@ def test_page(admin_client):
     )
     assert "<summary>" not in html  # no traceback, nothing to unfold
     assert "Save" not in html
+
+
+def test_the_steps_of_the_round(admin_client):
+    """Oldest first; of a long result only its head; not those of earlier rounds."""
+    job = JobFactory(succeeded=True, round=2)
+    made = [("<b>", {"é": 1}), ("long", "x" * 5000), ("none", None)]
+    for name, result in made:
+        step_of(job, name=name, result=result)
+    step_of(job, name="old", round=1)
+    text = line_of(page_of(admin_client, job), "steps")
+    assert "&lt;b&gt; {&quot;\\u00e9&quot;:1} 0.25 " in text
+    assert "xxx" in text and "characters cut" in text and len(text) < 3000
+    assert "old" not in text
+    assert text.index("&lt;b&gt;") < text.index("long") < text.index("none")
+
+
+def test_of_many_steps_the_newest(admin_client, monkeypatch):
+    monkeypatch.setattr(admin_steps, "MOST", 2)
+    job = JobFactory(succeeded=True)
+    for name in ("eins", "zwei", "drei"):
+        step_of(job, name=name)
+    text = line_of(page_of(admin_client, job), "steps")
+    assert "The newest 2:" in text
+    assert "eins" not in text and text.index("zwei") < text.index("drei")
+
+
+def step_of(job, **values):
+    usual = {"round": job.round, "result": 1, "seconds": 0.25, "attempt": 1}
+    Step.objects.create(job=job, recorded_at=DatabaseNow(), **{**usual, **values})
 
 
 OFTEN_EMPTY = [

@@ -6,7 +6,8 @@ import pytest
 from django.db import connection, transaction
 
 from django_leasequeue.db import DatabaseNow
-from django_leasequeue.models import Job
+from django_leasequeue.exceptions import JobRunAborted
+from django_leasequeue.models import Job, Step
 from django_leasequeue.outcomes import (
     Cancelled,
     Failed,
@@ -21,6 +22,7 @@ from tests.factories import JobFactory
 from tests.road import claim, row
 from tests.token_guard import UnguardedWrite, guarded, problem
 
+SPENT = {"round": 1, "seconds": 1, "attempt": 1}
 ERROR = {"exception_class": "builtins.ValueError", "message": "no", "at": "now"}
 OUTCOMES = [
     Succeeded("1"),
@@ -31,11 +33,23 @@ OUTCOMES = [
     Released(),
     Released(lost=True),
 ]
+
+
+def record_step(job, first):
+    """Return what the verbs return that have nothing to say."""
+    try:
+        return Job.objects.record_step(job, "a", "1", 0.5, first=first)
+    except JobRunAborted:
+        return False
+
+
 VERBS = {
     "renew": lambda job: Job.objects.renew(job.token),
     "give back": lambda job: Job.objects.release(job.token),
     "give back one": lambda job: Job.objects.release(job.token, [job.id]),
     "tell progress": lambda job: Job.objects.progress(job, "1"),
+    "record a step": lambda job: record_step(job, first=False),
+    "record a run's first step": lambda job: record_step(job, first=True),
     "tell a death": lambda job: Job.objects.release(job.token, death="killed"),
     **{
         f"settle {outcome}": (
@@ -73,6 +87,7 @@ def test_a_stale_token_changes_nothing(stale, verb):
     before = row(stale)
     answer = VERBS[verb](stale)
     assert row(stale) == before
+    assert not Step.objects.exists()
     match answer:
         case [settled]:
             assert settled.verdict is Verdict.LOST
@@ -90,7 +105,7 @@ def test_each_verb_names_the_token(verb):
     [job] = claim()
     before = row(job)
     VERBS[verb](job)
-    assert row(job) != before
+    assert row(job) != before or Step.objects.exists()
     assert before["status"] == Status.RUNNING
 
 
@@ -102,6 +117,9 @@ def test_the_guard_refuses_what_it_is_for():
         lambda: Job.objects.filter(status=Status.RUNNING).update(worker="x"),
         lambda: Job.objects.filter(pk=job.pk).delete(),
         lambda: job.save(),
+        lambda: job.steps.create(name="a", recorded_at=DatabaseNow(), **SPENT),
+        lambda: job.steps.filter(round=1).update(result=2),
+        lambda: job.steps.all().delete(),
     ):
         with pytest.raises(UnguardedWrite), transaction.atomic():
             write()

@@ -4,10 +4,9 @@ import signal
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db.models import QuerySet
 
 from django_leasequeue import registry
-from django_leasequeue.db import DatabaseNow
+from django_leasequeue.db import DatabaseNow, removal
 from django_leasequeue.models import Job
 from tests.factories import JobFactory
 
@@ -73,13 +72,13 @@ def test_156_a_signal_ends_it_between_two_steps(said, monkeypatch):
     """Case 156: what has been removed by then is removed, and the exit code is 0."""
     monkeypatch.setattr("django_leasequeue.transitions.prune.ROWS", 2)
     old("succeeded", 5)
-    real = QuerySet.delete
+    real = removal.delete
 
     def delete(rows):
         signal.raise_signal(signal.SIGTERM)
         return real(rows)
 
-    monkeypatch.setattr(QuerySet, "delete", delete)
+    monkeypatch.setattr(removal, "delete", delete)
     usual = signal.getsignal(signal.SIGTERM)
     assert said() == "Removed 2 jobs: 2 succeeded.\nEnded early by SIGTERM.\n"
     assert Job.objects.count() == 3

@@ -25,6 +25,7 @@ EXAMPLES = [
     exceptions.JobRunAborted(41, "its lease ended"),
     exceptions.JobCancelled(41),
     exceptions.JobTimeout(30, killed_after=35.2),
+    exceptions.StepRefused(41, "charge", "a transaction is open"),
     exceptions.WorkersLost("killed by SIGKILL"),
     exceptions.TransactionLeftOpen("left open"),
     exceptions.Retry(delay=5, reason="busy"),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import F
 
-from django_leasequeue import db
+from django_leasequeue import db, rounds
 from django_leasequeue.dedup import DispatchOutcome
 from django_leasequeue.specs import Prepared
 from django_leasequeue.states import FINAL, Status
@@ -47,6 +47,9 @@ def answer_to(wanted: Prepared, owner) -> Answer:
     if owner.status == Status.PENDING and asked.replace:
         outcome = DispatchOutcome.REPLACED
         columns |= {"args": wanted.values["args"], "kwargs": wanted.values["kwargs"]}
+        if owner.claims and owner.steps.filter(round=owner.round).exists():
+            # They are what the old arguments came to.
+            columns |= rounds.afresh()
         if asked.postpone:
             columns["run_at"] = wanted.run_at or db.DatabaseNow(wanted.delay)
     if owner.status == Status.RUNNING and asked.rerun:

@@ -34,8 +34,8 @@ def same_id(owner) -> Q:
 
 
 def unchanged(owner) -> Q:
-    """The condition that, besides, it is in the same status."""
-    return same_id(owner) & Q(status=owner.status)
+    """The condition that, besides, it is in the same status, and was not run meanwhile."""
+    return same_id(owner) & Q(status=owner.status, claims=owner.claims)
 
 
 def still_holding(owner) -> Q:

@@ -172,6 +172,10 @@ def _remove(rows, jobs: list[Claimed], alone: bool) -> None:
     with db.forced(rows):
         if db.delete(_lasting(rows, jobs, alone)) != len(jobs):
             raise _LeaseEnded
+    # Of a first claim it is known here whether there is anything.
+    stepped = [job.id for job in jobs if job.claims > 1 or job.has_steps]
+    if stepped:
+        db.delete_leftovers(rows, stepped)
 
 
 def _write(rows, columns: dict, jobs: list[Claimed], alone: bool) -> None:
