@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
@@ -22,6 +22,9 @@ from django_leasequeue.states import FINAL, Status
 # end is told late by a tenth of what it took, at most by half a second, and a wait of an hour
 # costs two look-ups by primary key a second.
 _SHORTEST, _PART, _LONGEST = 0.01, 0.1, 0.5
+# How many times as long as a look itself the pause after it is at least, so that one at a large
+# group, or by a slow filter, does not keep the server busy.
+_LOOKS = 4
 # Seconds for which a look runs again through passing trouble, such as a locked file.
 _RERUN_FOR = 5.0
 
@@ -37,31 +40,37 @@ class Wait:
 
     def sync(self) -> bool:
         """Wait in this thread; return whether it is over."""
-        for pause in self._pauses():
+        began = clock.now()
+        while True:
+            looked_at = clock.now()
             if self._is_over():
                 return True
+            pause = self._pause(began, looked_at)
+            if pause <= 0:
+                return False
             time.sleep(pause)
-        return self._is_over()
 
     async def on_loop(self) -> bool:
         """Wait on the event loop, which goes on meanwhile; return whether it is over."""
         look = sync_to_async(self._is_over)
-        for pause in self._pauses():
-            if await look():
-                return True
-            await asyncio.sleep(pause)
-        return await look()
-
-    def _pauses(self) -> Iterator[float]:
         began = clock.now()
         while True:
-            waited = clock.now() - began
-            pause = min(max(_SHORTEST, waited * _PART), _LONGEST)
-            if self.timeout is not None:
-                pause = min(pause, self.timeout - waited)
+            looked_at = clock.now()
+            if await look():
+                return True
+            pause = self._pause(began, looked_at)
             if pause <= 0:
-                return
-            yield pause
+                return False
+            await asyncio.sleep(pause)
+
+    def _pause(self, began: float, looked_at: float) -> float:
+        """Return the seconds until the next look; none are left if there is to be no other."""
+        now = clock.now()
+        pause = min(max(_SHORTEST, (now - began) * _PART), _LONGEST)
+        pause = max(pause, (now - looked_at) * _LOOKS)
+        if self.timeout is not None:
+            pause = min(pause, self.timeout - (now - began))
+        return pause
 
 
 def wait_for(job, rows, timeout: Duration | None) -> Wait:
@@ -89,7 +98,9 @@ def has_ended(job, rows) -> bool:
 def have_ended(jobs, rows) -> bool:
     """Look whether none of these jobs waits or runs; `jobs`: a queryset, asked anew."""
     unfinished = jobs.filter(status__in=[Status.PENDING, Status.RUNNING])
-    return _seen(lambda: not unfinished.exists(), rows)
+    # From the newest on, which mostly end last.
+    newest = unfinished.order_by("-pk").values_list("pk", flat=True)
+    return _seen(lambda: not list(newest[:1]), rows)
 
 
 def result_of(job):

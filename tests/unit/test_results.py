@@ -13,11 +13,12 @@ def paced(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(results.clock, "now", lambda: now[0])
 
-    def looks(timeout):
+    def looks(timeout, lasting=0.0):
         seen = []
 
         def is_over():
             seen.append(now[0])
+            now[0] += lasting
             return False
 
         def sleep(seconds):
@@ -39,6 +40,12 @@ def test_a_wait_looks_the_more_seldom_the_longer_it_takes(paced):
         assert at - former <= 0.5
     assert len([at for at in seen if at <= 1]) < 50
     assert len([at for at in seen if at > 10]) <= 101
+
+
+def test_looks_that_take_long_are_seldom(paced):
+    """A fifth of the time at most."""
+    seen = paced(60, lasting=1.0)
+    assert all(at - former >= 5 - 1e-9 for former, at in pairwise(seen[:-1]))
 
 
 def test_the_last_look_is_at_the_end(paced):
