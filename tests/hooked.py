@@ -3,6 +3,7 @@
 The first argument of each is the path of the announcement.
 """
 
+import asyncio
 import os
 import signal
 
@@ -27,6 +28,12 @@ def say_and_wait(ended):
     _say(ended.args[0], "over")
 
 
+async def never_end(ended):
+    """Say the process id, and wait for ever."""
+    _say(ended.args[0], os.getpid())
+    await asyncio.Event().wait()
+
+
 def dispatch_another(ended):
     """Say so, and dispatch a job that is due at once."""
     say(ended)
@@ -42,6 +49,11 @@ def kill_own_process(path):
 @task(on_success="tests.hooked.say_and_wait")
 def succeed(path):
     """Succeed, after which the callback takes its time."""
+
+
+@task(on_success=never_end)
+def succeed_for_ever(path):
+    """Succeed, after which the callback does not end."""
 
 
 @task(on_success=dispatch_another)

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 
 from django_leasequeue import Retry, task
@@ -161,6 +162,12 @@ def wait_in_retry(context, path, delay=0):
     _append(path, f"{os.getpid()} started")
     with open(f"{path}.go", "rb", buffering=0) as go:
         go.read(1)
+
+
+@task
+def start_a_thread_that_stays():
+    """Return, and leave a thread behind that keeps the process from ending."""
+    threading.Thread(target=threading.Event().wait, daemon=False).start()
 
 
 @task

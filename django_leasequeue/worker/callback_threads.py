@@ -65,14 +65,18 @@ class CallbackThreads:
         for run in runs:
             self._queue.put(run)
 
-    def close(self, seconds: float) -> None:
-        """Wait for what is not over, for so long at the most, and end the threads."""
+    def close(self, seconds: float) -> int:
+        """Wait for what is not over, for so long at the most, and end the threads.
+
+        Returns how many of them go on, each with a callback that has not ended.
+        """
         for _ in self._threads:
             self._queue.put(None)
         deadline = clock.now() + seconds
         for thread in self._threads:
             thread.join(max(deadline - clock.now(), 0))
         self._tell_left()
+        return sum(thread.is_alive() for thread in self._threads)
 
     def _start_thread(self) -> None:
         name = f"leasequeue-callbacks-{len(self._threads) + 1}"

@@ -39,7 +39,8 @@ def main() -> None:
     left = _work(options, reports, stop, wakeup, Receiver(bootstrap.control))
     reports.leaving()
     if left:
-        # Threads whose task does not return would be in the way of an orderly end.
+        # Threads whose task does not return would be in the way of an orderly end, and so
+        # would the one in which asgiref awaits an `async def` callback.
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()

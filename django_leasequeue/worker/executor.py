@@ -160,18 +160,20 @@ class Executor:
                 self._settler.put(run, Released())
         return len(left)
 
-    def close(self, seconds: float, left: int) -> None:
+    def close(self, seconds: float, left: int) -> int:
         """Store the outcomes that are left, for so long at the most, and end all threads.
 
-        `left`: how many jobs still run; their threads can't be ended.
+        `left`: how many jobs still run; their threads can't be ended. Returns of how many
+        callbacks that is true too.
         """
         self._settler.close(seconds)
-        self._callbacks.close(_CALLING)
+        calling = self._callbacks.close(_CALLING)
         self._progress.close(_CLOSING)
         self._steps.close(_CLOSING)
         self._coroutines.close(_CANCELLING if left else _CLOSING)
         self._threads.close(0 if left else _CLOSING)
         self._deadlines.close()
+        return calling
 
     def _limit(self, job: Claimed, task: TaskOptions | None) -> Limit:
         if task is None or task.timeout is None:

@@ -54,7 +54,7 @@ class InProcess:
         )
 
     def run(self) -> int:
-        """Work until stopped or done; return how many jobs still ran and were let go."""
+        """Work until stopped or done; return how many jobs and callbacks still ran."""
         name = self.name
         with handled(stopper(self.stop)):
             registry.autodiscover()

@@ -61,7 +61,10 @@ class Loop:
         self._pruner = Pruner(options.database, worker)
 
     def run(self) -> int:
-        """Work; return how many jobs still ran when it ended and were let go."""
+        """Work; return how many jobs and callbacks still ran when it ended.
+
+        They were let go, and are in the way of an orderly end of the process.
+        """
         self._pruner.start()
         try:
             while not self._stop.asked and self._left != 0:
@@ -72,7 +75,7 @@ class Loop:
             self._wait()
             left = self._executor.abandon(give_back=not self._leases.gives_back)
             at_once = self._stop.level is Level.AT_ONCE
-            self._executor.close(_FLUSH_AT_ONCE if at_once else _FLUSH, left)
+            calling = self._executor.close(_FLUSH_AT_ONCE if at_once else _FLUSH, left)
         finally:
             self._pruner.close(_PRUNING)
             self._rest.close()
@@ -85,7 +88,7 @@ class Loop:
                 left,
                 extra={"jobs": left},
             )
-        return left
+        return left + calling
 
     def _turn(self) -> None:
         self._look()

@@ -35,7 +35,7 @@ class Single(InProcess):
         self._claimer = OneClaim(options, self.name, self, self.stop)
 
     def run(self) -> int:
-        """Run the job; return how many still ran at the end, 0 or 1.
+        """Run the job; return how many jobs and callbacks still ran at the end.
 
         Raises JobNotRunnable, or the database's error if it does not let it be claimed.
         """

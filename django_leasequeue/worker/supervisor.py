@@ -225,6 +225,10 @@ class Supervisor:
         self._crew.slot_of(child).vacated(self.stop.asked)
 
     def _end(self) -> None:
+        if clock.now() >= self._leave_at:
+            for _, child in self._crew.children():
+                # It has said that it leaves, and does not. Nobody would end it any more.
+                child.kill()
         if self._untold:
             logger.warning(
                 "No child was left to call the callbacks of killed runs: those of %s.",

@@ -1,6 +1,7 @@
 """Callbacks in real workers: of jobs that kill them, at a stop, in a drain."""
 
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,19 @@ def test_a_stop_waits_no_longer_than_its_timeout(worker, announcement):
     assert process.wait() == 0
     assert announcement.is_silent()
     assert "callbacks have not ended in time: those of job" in process.output
+
+
+@pytest.mark.parametrize("where", ["--in-process", "--processes=1"])
+def test_a_stop_ends_a_coroutine_that_is_no_job(worker, announcement, where):
+    """Python waits at its exit for the thread in which an `async def` callback hangs."""
+    hooked.succeed_for_ever.dispatch(announcement.path)
+    process = worker("--shutdown-timeout=0", where)
+    pid = int(announcement.wait())
+    process.send(signal.SIGTERM)
+    assert process.wait() == 0
+    assert "callbacks have not ended in time: those of job" in process.output
+    assert "is killed" not in process.output
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_062_a_drain_runs_what_a_callback_dispatches_and_calls_on_failure(

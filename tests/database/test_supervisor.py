@@ -162,6 +162,19 @@ def test_the_next_child_waits_for_no_row_that_can_not_be_given_back(
         worker.stop.request(Level.GRACEFUL, "the test is done")
 
 
+def test_a_child_that_does_not_leave_is_killed_in_the_end(embedded, monkeypatch):
+    """Even one whose own time to leave would not be over for long."""
+    monkeypatch.setattr(supervisor_module, "_GIVING_BACK", 0.1)
+    job = worker_tasks.start_a_thread_that_stays.dispatch().job
+    worker = Supervisor(options(shutdown_timeout=0), Progress())
+    with in_thread(worker.run):
+        eventually(lambda: row(job)["status"] == Status.SUCCEEDED)
+        [(_, child)] = worker._crew.children()
+        worker.stop.request(Level.GRACEFUL, "the test is done")
+        eventually(lambda: child.is_leaving)
+    assert child._process.wait(60) == -signal.SIGKILL
+
+
 def test_no_signal_comes_before_the_child_has_said_how_it_takes_it(monkeypatch):
     masks = []
 

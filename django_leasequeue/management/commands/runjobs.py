@@ -160,14 +160,14 @@ class Command(BaseCommand):
             raise CommandError(f"Job {options.job}: {single.word}.", returncode=1)
 
     def _leave_behind(self, left: int, code: int) -> None:
-        """Exit at once if jobs still run: their threads would be in the way of an orderly end."""
+        """Exit at once if jobs or callbacks still run: their threads would hold up the end."""
         if left and getattr(self, "_called_from_command_line", False):
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
 
     def _run_here(self, options: WorkerOptions, progress: Progress) -> int:
-        """Work in this process; return how many jobs still run in it."""
+        """Work in this process; return how many jobs and callbacks still run."""
         from django_leasequeue.worker.inprocess import InProcess
 
         return InProcess(options, progress).run()
