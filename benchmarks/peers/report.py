@@ -44,7 +44,9 @@ def _cells(name: str, measured: dict, floor: float) -> list[str]:
         f"{_rate(rate_2)} ({best_2})" if rate_2 else "-",
         " / ".join(
             f"{_median(measured, pick_up, unit):.1f}" for unit in ("ms", "p99 ms")
-        ),
+        )
+        if pick_up in measured
+        else "-",
         f"{_median(measured, ('drain 1', best), 'statements'):.2f}, "
         f"{_median(measured, ('drain 1', best), 'WAL B'):,.0f}",
     ]
