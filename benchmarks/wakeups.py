@@ -6,6 +6,9 @@ else the machine does meets both alike. Prints the rates, the median of the rati
 neighbouring turns, and how many of the inserts notified, which depends less on the machine:
 with no worker, with workers of another queue, which stay idle whatever comes, and with workers
 that run what comes. `--always` shows what a NOTIFY for every insert would cost.
+
+Before that, how soon an idle worker starts a job after its dispatch has returned, beside how
+soon a bare driver that listens has heard of a bare NOTIFY, in turn.
 """
 
 import argparse
@@ -23,6 +26,9 @@ from tests.servers import ServerFailed, stop_on_signals
 WORKERS = {"no worker": None, "idle": "another", "draining": "*"}
 # Seconds after the triggers were switched that are not counted.
 SETTLING = 0.2
+# Seconds before each pick-up, and jobs before the first one.
+APART, WARM = 0.05, 6
+CHANNEL = "benchmark"
 
 
 def main(arguments: list[str]) -> int:
@@ -46,6 +52,14 @@ def measure(entry: dict[str, Any], options: argparse.Namespace) -> None:
     from benchmarks.speed.measures import RUNJOBS
     from benchmarks.speed.workers import workers
 
+    if options.pick_ups:
+        print("| after it was sent | median ms | p99 ms |\n|---|---|---|")
+        for name, waits in pick_ups(entry, options.pick_ups).items():
+            cells = [name, f"{statistics.median(waits):.2f}", f"{p99(waits):.2f}"]
+            print(f"| {' | '.join(cells)} |", flush=True)
+        print()
+    if not options.turns:
+        return
     insert = statement()
     print("| workers | off | on | on : off | notified |\n|---|---|---|---|---|")
     for kind, queues in WORKERS.items():
@@ -58,6 +72,67 @@ def measure(entry: dict[str, Any], options: argparse.Namespace) -> None:
         rates = [f"{statistics.median(rate):,.0f}/s" for rate in (off, on)]
         cells = [kind, *rates, f"{ratio:.2f}", f"{notified:.1%}"]
         print(f"| {' | '.join(cells)} |", flush=True)
+
+
+def pick_ups(entry: dict[str, Any], count: int) -> dict[str, list[float]]:
+    """Return the milliseconds until a NOTIFY was heard, and until a job had started."""
+    import psycopg
+
+    from benchmarks.speed.measures import RUNJOBS
+    from benchmarks.speed.workers import workers
+    from benchmarks.tasks import noop
+
+    context = multiprocessing.get_context("spawn")
+    heard, told = context.Pipe(duplex=False)
+    ear = context.Process(target=listen_for_ever, args=(entry, told), daemon=True)
+    ear.start()
+    heard.recv()
+    notified, returned = [], {}
+    with (
+        workers(RUNJOBS, entry) as running,
+        psycopg.connect(**place(entry), autocommit=True) as connection,
+    ):
+        records = running.records
+        records.go()
+        for number in range(-WARM, 0):
+            noop.dispatch(number)
+        running.wait_for(lambda: records.count == WARM)
+        for number in range(count):
+            time.sleep(APART)
+            noop.dispatch(number)
+            returned[number] = time.monotonic_ns()
+            time.sleep(APART)
+            connection.execute(f"NOTIFY {CHANNEL}")
+            sent = time.monotonic_ns()
+            notified.append((heard.recv() - sent) / 1e6)
+        running.wait_for(lambda: records.count == WARM + count)
+        started = dict(records.all())
+    ear.terminate()
+    ear.join()
+    jobs = [(started[number] - at) / 1e6 for number, at in returned.items()]
+    return {"bare NOTIFY": notified, "a job of an idle worker": jobs}
+
+
+def listen_for_ever(entry: dict[str, Any], told) -> None:
+    """Tell the time of each notification, after one of being ready."""
+    import psycopg
+
+    with psycopg.connect(**place(entry), autocommit=True) as connection:
+        connection.execute(f"LISTEN {CHANNEL}")
+        told.send(time.monotonic_ns())
+        for _ in connection.notifies():
+            told.send(time.monotonic_ns())
+
+
+def place(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return where the database is, for the driver."""
+    names = {"host": "HOST", "port": "PORT", "user": "USER", "dbname": "NAME"}
+    return {word: entry[name] for word, name in names.items()}
+
+
+def p99(waits: list[float]) -> float:
+    """Return what all but one of a hundred stay below."""
+    return sorted(waits)[max(int(len(waits) * 0.99) - 1, 0)]
 
 
 def turns(entry, insert, options) -> tuple[list[float], list[float], float]:
@@ -127,8 +202,7 @@ def insert_for_ever(entry, insert, counter, stop) -> None:
     """Insert jobs one by one until told to stop."""
     import psycopg
 
-    place = {"host": entry["HOST"], "port": entry["PORT"], "user": entry["USER"]}
-    with psycopg.connect(dbname=entry["NAME"], autocommit=True, **place) as connection:
+    with psycopg.connect(**place(entry), autocommit=True) as connection:
         while not stop.is_set():
             connection.execute(*insert, prepare=True)
             counter.value += 1
@@ -178,6 +252,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--dispatchers", type=int, default=8, help="processes that insert (8)")
     add("--workers", type=int, default=2, help="workers of one process each (2)")
     add("--always", action="store_true", help="have every insert notify")
+    add("--pick-ups", type=int, default=100, help="of each kind; 0 for none (100)")
     add("--turns", type=int, default=10, help="pairs of turns (10)")
     add("--seconds", type=float, default=1.0, help="of each turn (1)")
     return parser.parse_args(arguments)

@@ -33,7 +33,8 @@ class Marks:
         connection = self._connection
         # With the driver's connection itself: a number that stands for it may come again.
         if connection.vendor == "sqlite":
-            connection.ensure_connection()
+            if connection.connection is None:  # else it takes longer than the question
+                connection.ensure_connection()
             driver = connection.connection
             return driver, driver.execute("PRAGMA data_version").fetchone()[0]
         if connection.vendor != "mysql":

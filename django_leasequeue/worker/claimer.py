@@ -14,8 +14,8 @@ from django_leasequeue.worker.outage import Outage
 from django_leasequeue.worker.wakeup import Wakeup
 
 # Seconds between two looks for leases that are past: nobody waits for those, and the look
-# is one more statement.
-_EXPIRED_EVERY = 1.0
+# is one more statement, of which an idle worker is to send less than two a second.
+_EXPIRED_EVERY = 2.0
 # Seconds until the next try if whoever renews the leases doesn't listen.
 _UNHEARD_PAUSE = 1.0
 

@@ -354,7 +354,7 @@ def test_past_lease_is_taken_over():
 
 
 def test_expired_false_leaves_past_leases():
-    """Looked for every second or so only; the claims between pass them over."""
+    """Looked for every two seconds or so only; the claims between pass them over."""
     job = JobFactory(expired=True)
     assert claim_all(expired=False).jobs == []
     assert row(job)["processing_token"] == job.processing_token
