@@ -214,7 +214,7 @@ class JobQuerySet(VerbQuerySet):
     def retry(self):
         """Run these jobs again, those that have finished: each in a new round, due now.
 
-        Attempts, result and progress start anew, the errors stay. Returns a
+        Attempts, steps, result and progress start anew, the errors stay. Returns a
         transitions.retry.Retrial: which were retried, and which not, and why. A job whose
         dedup id another job holds by now stays as it is. Only on a queryset.
         """

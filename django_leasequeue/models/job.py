@@ -166,6 +166,13 @@ class Job(models.Model):
                 where={"status": Status.RUNNING.value},
                 fields=["processing_token", "id"],
             ),
+            # Jobs of a group, newest first or last. Without their status, so that claims and
+            # settles leave it alone where the database has no partial indexes (MySQL).
+            PartialIndex(
+                name="leasequeue_group",
+                where={"group__isnull": False},
+                fields=["group", "id"],
+            ),
             # Finished jobs that one rule of retention is for, oldest first: see
             # transitions.prune. Entered once, by settle, where the database can leave the
             # others out; where it can't (MySQL) a settle takes up to a tenth longer for it.

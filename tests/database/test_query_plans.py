@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from django_leasequeue import db
+from django_leasequeue import db, results
 from django_leasequeue.dedup import Dedup
 from django_leasequeue.models import Job, Queue
 from django_leasequeue.outcomes import Failed, Succeeded
@@ -348,3 +348,36 @@ def test_dispatch_many_looks_up_its_ids():
     assert any(statement.indexes == {"leasequeue_dedup"} for statement in seen), seen
     assert_written_by_key(seen)
     assert_cheap(seen)
+
+
+# --- Groups
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda jobs: jobs.counts(),
+        lambda jobs: results.have_ended(jobs, jobs),
+        lambda jobs: list(jobs.order_by().values_list("pk", flat=True)),
+    ],
+    ids=["counts", "wait", "cancel"],
+)
+def test_groups(use):
+    """What a group is asked costs its own jobs, not the table."""
+    for traits in [{"succeeded": True}, {"failed": True}]:
+        JobFactory.create_batch(5, using="other", group="a", **traits)
+    with watched("other") as seen:
+        use(Job.objects.using("other").group("a"))
+    assert_cheap(seen)
+    (statement,) = seen
+    assert statement.indexes == {"leasequeue_group"}
+    assert statement.touched <= 40
+
+
+def test_a_result():
+    """A look at a job is a look-up by its key."""
+    job = JobFactory(using="other", succeeded=True)
+    with watched("other") as seen:
+        results.has_ended(job, Job.objects.using("other"))
+    assert_cheap(seen)
+    assert all(statement.touched <= 40 for statement in seen)
