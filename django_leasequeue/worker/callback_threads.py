@@ -61,7 +61,16 @@ class CallbackThreads:
         with self._lock:
             self._open.update(runs)
             for _ in range(min(len(self._open), self._number) - len(self._threads)):
-                self._start_thread()
+                if not self._start_thread():
+                    break
+            nobody = not self._threads
+            if nobody:
+                self._open.difference_update(runs)
+        if nobody:
+            _warn("No thread can be started, so callbacks are not called", set(runs))
+            for run in runs:
+                self._over(run)
+            return
         for run in runs:
             self._queue.put(run)
 
@@ -78,12 +87,20 @@ class CallbackThreads:
         self._tell_left()
         return sum(thread.is_alive() for thread in self._threads)
 
-    def _start_thread(self) -> None:
+    def _start_thread(self) -> bool:
+        """Start one more, unless the machine has no more."""
         name = f"leasequeue-callbacks-{len(self._threads) + 1}"
         # A daemon: a callback that never returns must not keep the process from ending.
         thread = threading.Thread(target=self._loop, name=name, daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except (
+            RuntimeError
+        ) as error:  # the settler goes on, which must not end for this
+            logger.error("No further thread for callbacks: %s.", error)
+            return False
         self._threads.append(thread)
+        return True
 
     def _loop(self) -> None:
         try:
@@ -123,10 +140,15 @@ class CallbackThreads:
                 waiting.add(self._queue.get_nowait())
         except Empty:
             pass
+        for _ in self._threads:
+            # Among what was taken is what ends those that are still busy.
+            self._queue.put(None)
         with self._lock:
             open_now = set(self._open)
-        _warn("are not called", open_now & waiting)
-        _warn("have not ended in time", open_now - waiting)
+        _warn("The worker stops, and callbacks are not called", open_now & waiting)
+        _warn(
+            "The worker stops, and callbacks have not ended in time", open_now - waiting
+        )
 
 
 def _wants(run: Run) -> bool:
@@ -140,7 +162,7 @@ def _warn(what: str, runs: Set[Run | Killed | None]) -> None:
         run.job_id if isinstance(run, Killed) else run.job.id for run in runs if run
     )
     logger.warning(
-        "The worker stops, and callbacks %s: those of %s %s.",
+        "%s: those of %s %s.",
         what,
         "job" if len(ids) == 1 else "jobs",
         ", ".join(map(str, ids)),

@@ -15,7 +15,7 @@ from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Cancelled, Succeeded
 from django_leasequeue.signals import job_settled
 from django_leasequeue.states import Status
-from django_leasequeue.worker import callback_threads
+from django_leasequeue.worker import callback_threads, vital
 from django_leasequeue.worker.stop import Level
 from tests.executing import Working
 from tests.factories import JobFactory
@@ -391,9 +391,73 @@ def test_a_stop_says_which_callbacks_it_cuts_off(held, caplog, monkeypatch):
         assert held.came.acquire(timeout=60)
         working.stop.request(Level.GRACEFUL, "the test says so")
         assert working.executor.abandon(give_back=True) == 0
-        working.executor.close(60, 0)
+        assert working.executor.close(60, 0) == 1
     told = [r.getMessage() for r in caplog.records if "callbacks" in r.getMessage()]
     assert told == [
         f"The worker stops, and callbacks are not called: those of job {second.pk}.",
         f"The worker stops, and callbacks have not ended in time: those of job {first.pk}.",
     ]
+    # What is late ends all the same, once it may.
+    held.go.set()
+    for thread in working.executor._callbacks._threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert not held.came.acquire(blocking=False)
+
+
+# --- A machine that has no more threads
+
+
+@pytest.fixture
+def no_threads(monkeypatch):
+    """Let this process start only so many threads for callbacks: `no_threads(left)`."""
+    ends, start = [], threading.Thread.start
+    monkeypatch.setattr(vital.os, "_exit", ends.append)
+
+    def from_now_on(left):
+        started = []
+
+        def refuse(thread):
+            if thread.name.startswith("leasequeue-callbacks"):
+                if len(started) >= left:
+                    raise RuntimeError("can't start new thread")
+                started.append(thread)
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+
+    yield from_now_on
+    assert ends == []
+
+
+def test_without_a_thread_none_are_called_and_it_says_so(working, no_threads, caplog):
+    """What stores the outcomes goes on."""
+    no_threads(0)
+    with toy(give, **ALL) as task:
+        for n in range(2):
+            job = task.dispatch(n).job
+            working.start_all()
+            assert working.word(job) == "succeeded"
+            assert done(working) == []
+            text = f"so callbacks are not called: those of job {job.pk}."
+            assert text in caplog.text
+        assert working.executor.room() >= 1
+        no_threads(1)
+        task.dispatch("now")
+        working.start_all()
+        [(_, ended, _)] = done(working)
+    assert ended.args == ["now"]
+
+
+def test_with_one_thread_less_the_others_call_all(no_threads, held):
+    no_threads(1)
+    working = Working(threads=2)
+    with toy(give, on_success=held) as task:
+        for n in range(2):
+            task.dispatch(n)
+        working.start_all()
+        assert held.came.acquire(timeout=60)
+        held.go.set()
+        assert held.came.acquire(timeout=60)
+        done(working)
+    assert working.executor.close(60, 0) == 0
