@@ -46,7 +46,11 @@ class Caller:
         self.do(self._begin)
 
     def commit(self):
-        self.do(self._end, None)
+        self.start_commit().result(DEADLINE)
+
+    def start_commit(self):
+        """Let it commit, which callbacks may hold up; returns the Future at once."""
+        return self.start(self._end, None)
 
     def rollback(self):
         self.do(self._end, ZeroDivisionError())

@@ -49,7 +49,10 @@ class _Keys(Lookup):
         if not self.rhs:
             raise EmptyResultSet
         key, params = self.process_lhs(compiler, connection)
-        return f"{key} IN ({', '.join(map(str, self.rhs))})", params
+        # A row that doesn't meet the rest of the condition InnoDB lets go of again, under READ
+        # COMMITTED, unless it was named as "id = 7", which a list of one comes to.
+        keys = (0, *self.rhs) if connection.vendor == "mysql" else self.rhs
+        return f"{key} IN ({', '.join(map(str, keys))})", params
 
 
 def unindexed(condition: Q, *, using: str):
@@ -141,11 +144,8 @@ def wait_for_unchanged(rows, ids: Iterable[int], condition: Q) -> list[Any]:
     back to a savepoint (PostgreSQL), that is left to the caller if rows are missing.
     """
     connection = transaction.get_connection(rows.db)
-    # InnoDB lets go of a row that doesn't meet the condition, under READ COMMITTED, if it
-    # did not queue for it and the row was not named as "id = 7": hence the list with a 0.
-    found = rows.filter(
-        unindexed(condition, using=rows.db), pk__in=[0, *sorted(ids)]
-    ).order_by("pk")
+    # InnoDB lets go of a row that doesn't meet the condition only if it did not queue for it.
+    found = rows.filter(unindexed(condition, using=rows.db), _Keys(ids))
     if connection.vendor != "mysql":
         return wait_for(found)
     deadline = clock.now() + UNQUEUED

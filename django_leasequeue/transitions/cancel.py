@@ -6,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from django_leasequeue import db
@@ -18,8 +18,6 @@ from django_leasequeue.states import Status
 ROWS = 500
 # Seconds for which one such transaction runs again through passing trouble.
 RERUN_FOR = 10.0
-# How often a job that goes back to pending while it is asked to stop is looked at again.
-PASSES = 5
 
 
 class Cancellation(NamedTuple):
@@ -83,23 +81,33 @@ def _cancel(rows, ids: list[int]) -> Cancellation:
 
 def _request(rows, ids: list[int]) -> None:
     """Ask the running jobs of these ids, and cancel those that wait again meanwhile."""
-    asked = {
-        "cancel_requested_at": Coalesce(
-            F("cancel_requested_at"), db.DatabaseNow(), output_field=UTCDateTimeField()
-        ),
+    for start in range(0, len(ids), ROWS):
+        some = ids[start : start + ROWS]
+        db.rerun(partial(_ask, rows, some), using=rows.db, seconds=RERUN_FOR)
+
+
+def _ask(rows, ids: list[int]) -> None:
+    # Under the lock, which is waited for: a job may be on its way back to pending, or from
+    # there into somebody's claim, and by a look alone it would be missed in between.
+    unfinished = Q(status__in=[Status.PENDING, Status.RUNNING])
+    statuses = rows.values_list("pk", "status")
+    with db.write_transaction(rows), db.bounded_transaction(rows.db, RERUN_FOR):
+        found = db.wait_for_unchanged(statuses, ids, unfinished)
+        waiting = [pk for pk, status in found if status == Status.PENDING]
+        running = [pk for pk, status in found if status == Status.RUNNING]
+        if waiting:
+            db.by_key(rows, waiting, status=Status.PENDING).update(**cancelled())
+        if running:
+            db.by_key(rows, running, status=Status.RUNNING).update(**_asked())
+
+
+def _asked() -> dict:
+    since = Coalesce(
+        F("cancel_requested_at"), db.DatabaseNow(), output_field=UTCDateTimeField()
+    )
+    return {
+        "cancel_requested_at": since,
         "rerun": False,
         "next_args": None,
         "next_kwargs": None,
     }
-    for start in range(0, len(ids), ROWS):
-        some = set(ids[start : start + ROWS])
-        for _ in range(PASSES):
-            running = db.by_key(rows, some, status=Status.RUNNING)
-            write = partial(db.waiting_at_most(running, RERUN_FOR).update, **asked)
-            db.rerun(write, using=rows.db, seconds=RERUN_FOR)
-            waiting = rows.filter(pk__in=some, status=Status.PENDING).order_by()
-            some = set(waiting.values_list("pk", flat=True))
-            if not some:
-                break
-            again = partial(_cancel, rows, sorted(some))
-            some -= db.rerun(again, using=rows.db, seconds=RERUN_FOR).cancelled

@@ -6,9 +6,14 @@ from django.conf import settings
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.transitions import cancel as cancelling
+from tests.callers import caller
 from tests.factories import JobFactory
-from tests.helpers import in_thread, paused
+from tests.helpers import DEADLINE, in_thread, paused
 from tests.road import claim, locked, row
+
+one_lock = pytest.mark.skipif(
+    settings.DATABASE == "sqlite", reason="one lock for the whole file"
+)
 
 
 def cancel(*jobs):
@@ -16,10 +21,7 @@ def cancel(*jobs):
     return {kind: ids for kind, ids in done._asdict().items() if ids}
 
 
-@pytest.mark.skipif(
-    settings.DATABASE == "sqlite",
-    reason="one lock for the whole file",
-)
+@one_lock
 def test_case_178_a_locked_row_stops_nobody():
     """500 are chosen: one is locked, one is removed meanwhile, one has just ended."""
     Job.objects.bulk_create(
@@ -54,25 +56,21 @@ def test_a_job_that_is_claimed_between_the_looks():
     assert row(job)["cancel_requested_at"] is not None
 
 
-def test_a_job_that_waits_and_runs_again_while_it_is_asked():
-    """Claimed again after it was found waiting: the next look asks it."""
+@one_lock
+def test_a_job_whose_claim_is_under_way_when_it_is_asked():
+    """It waits again, and somebody has taken it but not committed: the request waits."""
     job = JobFactory()
     (held,) = claim()
-    real, calls = cancelling._cancel, []
-
-    def claimed_meanwhile(rows, ids):
-        if calls:
-            claim()
-        done = real(rows, ids)
-        if not calls:
-            Job.objects.release(held.token)
-        calls.append(ids)
-        return done
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cancelling, "_cancel", claimed_meanwhile)
-        assert cancel(job) == {"requested": {job.pk}}
+    with caller() as person, caller() as worker:
+        person.begin()
+        assert person.do(cancel, job) == {"requested": {job.pk}}
+        assert Job.objects.release(held.token) == {job.pk}
+        worker.begin()
+        assert len(worker.do(claim)) == 1
+        asking = person.start_commit()
+        person.wait_until_blocked()
+        worker.commit()
+        asking.result(DEADLINE)
     after = row(job)
     assert after["status"] == "running"
     assert after["cancel_requested_at"] is not None
-    assert len(calls) == 2
