@@ -19,7 +19,9 @@ class EndedRun:
     job_id: int
     task: str
     queue: str
-    #: Arguments and meta as they were dispatched; None if the row holds no JSON there.
+    #: Arguments and meta as they were dispatched; None if the row holds no JSON there. Of a
+    #: run that was killed with its process, arguments are None too if its row has begun
+    #: another round since.
     args: list[Any] | None
     kwargs: dict[str, Any] | None
     meta: dict[str, Any] | None

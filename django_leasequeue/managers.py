@@ -270,9 +270,9 @@ class JobQuerySet(VerbQuerySet):
         """See transitions.renew."""
         return transitions.renew.renew(self._rows(), tokens)
 
-    def settle(self, finished, *, with_writes: bool = False):
+    def settle(self, finished, *, with_writes: bool = False, recognise: bool = True):
         """See transitions.settle."""
-        return transitions.settle.settle(self._rows(), finished, with_writes)
+        return transitions.settle.settle(self._rows(), finished, with_writes, recognise)
 
     def release(
         self, token: UUID, ids=None, death: str | None = None, *, alone: bool = False

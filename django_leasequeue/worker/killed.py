@@ -1,7 +1,8 @@
 """Runs that were killed with their process: another child calls what follows them.
 
 The supervisor stores such a run's outcome and runs no code of the project's, so it tells a
-child, over the pipe, what it has stored. The rest the child reads in the row.
+child, over the pipe, what it has stored. The rest the child reads in the row, which may be
+that of another round by then, with arguments of its own.
 """
 
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ class Killed:
     """A run that did not stop at its timeout, and the outcome that is stored for it."""
 
     job_id: int
+    round: int
     outcome: Outcome
 
     def to_message(self) -> dict[str, Any]:
@@ -52,7 +54,13 @@ class Killed:
         if isinstance(outcome, RetryLater):
             wait = outcome.delay.total_seconds()
         error = getattr(outcome, "error", None)
-        return {"do": "killed", "id": self.job_id, "error": error, "wait": wait}
+        return {
+            "do": "killed",
+            "id": self.job_id,
+            "round": self.round,
+            "error": error,
+            "wait": wait,
+        }
 
     @classmethod
     def from_message(cls, message: dict[str, Any]) -> "Killed":
@@ -63,7 +71,7 @@ class Killed:
             outcome = RetryLater(timedelta(seconds=wait), error)
         elif error is not None:
             outcome = Failed(error)
-        return cls(message["id"], outcome)
+        return cls(message["id"], message["round"], outcome)
 
     def run(self, database: str) -> Run | None:
         """Return the run as if it had ended here; None if its row is gone."""
@@ -74,6 +82,8 @@ class Killed:
             case Failed(error) | RetryLater(error=error):
                 # By now the row may be of a later run.
                 job.attempts, job.worker = error["attempt"] - 1, error["worker"]
+        if job.round != self.round:
+            job.args = job.kwargs = ""  # which is no JSON: they are not known
         try:
             task = registry.get(job.task)
         except UnknownTask:

@@ -9,7 +9,7 @@ from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Cancelled, Failed, Outcome, RetryLater
 from django_leasequeue.transitions.settle import Verdict
 from django_leasequeue.worker import endings
-from django_leasequeue.worker.killed import read_claimed
+from django_leasequeue.worker.killed import Killed, read_claimed
 from django_leasequeue.worker.log import log_outcome
 from django_leasequeue.worker.timed import TimedRun
 
@@ -21,21 +21,24 @@ class Overdue:
     run: TimedRun
     seconds: float
 
-    def settle(self, database: str) -> tuple[Verdict, Outcome | None]:
+    def settle(self, database: str) -> tuple[Verdict, Killed | None]:
         """Store that it has timed out, in place of the process, which must be dead by now.
 
-        Returns what became of that, and the outcome. LOST: the row had got its own outcome
-        at the last moment, or is another worker's. Raises the database's errors.
+        Returns what became of that, and the run if it was stored. LOST: the row had got its
+        own outcome at the last moment, or is another worker's. Raises the database's errors.
         """
         job = self._held(database)
         if job is None:
             return Verdict.LOST, None
         outcome = self._outcome(job)
-        [settled] = Job.objects.using(database).settle([(job, outcome)])
-        if settled.verdict is Verdict.WRITTEN:
-            outcome = Cancelled() if settled.cancelled else outcome
-            log_outcome(job, outcome, self.seconds)
-        return settled.verdict, outcome
+        # The process had the same token, and may have written at the last moment.
+        jobs = Job.objects.using(database)
+        [settled] = jobs.settle([(job, outcome)], recognise=False)
+        if settled.verdict is not Verdict.WRITTEN:
+            return settled.verdict, None
+        outcome = Cancelled() if settled.cancelled else outcome
+        log_outcome(job, outcome, self.seconds)
+        return settled.verdict, Killed(job.id, job.round, outcome)
 
     def _outcome(self, job: Claimed) -> Outcome:
         error = JobTimeout(self.run.timeout, killed_after=self.seconds)

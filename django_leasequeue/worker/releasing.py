@@ -120,7 +120,7 @@ class PendingRelease(Generic[Owner]):
 
     def _is_busy(self, late: Overdue, database: str) -> bool:
         """Have an overdue job settled; return whether somebody holds its row locked."""
-        verdict, outcome = late.settle(database)
-        if verdict is Verdict.WRITTEN and outcome is not None:
-            self.killed.append(Killed(late.run.job_id, outcome))
+        verdict, killed = late.settle(database)
+        if killed is not None:
+            self.killed.append(killed)
         return verdict is Verdict.BUSY

@@ -462,6 +462,19 @@ def test_own_write_is_recognised(outcome):
     assert row(job) == before
 
 
+@pytest.mark.parametrize("asked", [True, False], ids=["while it ran", "afterwards"])
+@pytest.mark.parametrize("outcome", [RetryLater(MINUTE, ERROR), Snoozed(MINUTE)])
+def test_own_write_is_told_from_a_later_cancel(outcome, asked):
+    job = held()
+    jobs = Job.objects.filter(pk=job.id)
+    if asked:
+        jobs.update(cancel_requested_at=DatabaseNow())
+    settle(job, outcome)
+    jobs.cancel()
+    assert row(job)["status"] == Status.CANCELLED
+    assert settle(job, outcome) == Settled(Verdict.WRITTEN, cancelled=asked)
+
+
 @pytest.mark.parametrize("outcome", [RetryLater(dt.timedelta(0), ERROR), Released()])
 def test_own_write_is_recognised_after_another_claim(outcome):
     """Also where it sent the job back to pending and somebody has claimed it since."""

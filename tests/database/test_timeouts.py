@@ -8,6 +8,7 @@ from django.db import connection, transaction
 
 from django_leasequeue import clock
 from django_leasequeue.errors import describe_death
+from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Cancelled, Failed, RetryLater, Succeeded
 from django_leasequeue.states import Status
 from django_leasequeue.worker import atomic, runner
@@ -172,9 +173,9 @@ def settled(job, wait=None):
 
 def test_the_job_has_failed_with_an_attempt():
     job = JobFactory(leased=True, claims=3, worker="host:1")
-    verdict, outcome = overdue(job).settle("default")
+    verdict, killed = overdue(job).settle("default")
     assert verdict.value == "written"
-    assert isinstance(outcome, Failed)
+    assert isinstance(killed.outcome, Failed)
     values = row(job)
     assert (values["status"], values["attempts"]) == (Status.FAILED, 1)
     assert (values["recoveries"], values["claims"]) == (0, 3)
@@ -191,8 +192,8 @@ def test_the_job_has_failed_with_an_attempt():
 def test_the_job_runs_again_after_its_wait():
     before = [describe_death("before", attempt=1, worker="w", at=JobFactory().run_at)]
     job = JobFactory(leased=True, attempts=1, max_attempts=3, errors=before)
-    _, outcome = overdue(job, wait=60.0).settle("default")
-    assert isinstance(outcome, RetryLater)
+    _, killed = overdue(job, wait=60.0).settle("default")
+    assert isinstance(killed.outcome, RetryLater)
     job.refresh_from_db()
     assert (job.status, job.attempts) == (Status.PENDING, 2)
     assert [error["attempt"] for error in job.errors] == [1, 2]
@@ -227,6 +228,24 @@ def test_what_the_row_says_already_stays(fields):
     assert row(job) == before
 
 
+@pytest.mark.parametrize("outcome", [Succeeded("1"), Cancelled()])
+def test_what_its_process_commits_meanwhile_stays(monkeypatch, outcome):
+    """By then the supervisor has seen the row as running, under the same token."""
+    JobFactory()
+    job, held = claim(), Overdue._held
+
+    def commit_late(late, database):
+        found = held(late, database)
+        Job.objects.settle([(job, outcome)])
+        return found
+
+    monkeypatch.setattr(Overdue, "_held", commit_late)
+    run = TimedRun(job.token, job.id, 30.0, clock.now() - 5.2, 60.0)
+    verdict, _ = Overdue(run, 35.2).settle("default")
+    assert verdict.value == "lost"
+    assert row(job)["errors"] == []
+
+
 def test_a_lease_that_is_past_is_left_to_the_next_claim():
     job = JobFactory(expired=True)
     before = row(job)
@@ -236,8 +255,8 @@ def test_a_lease_that_is_past_is_left_to_the_next_claim():
 
 def test_a_cancel_that_was_asked_for_comes_before_a_retry():
     job = JobFactory(leased=True, cancel_requested_at=JobFactory().run_at)
-    verdict, outcome = overdue(job, wait=1.0).settle("default")
-    assert (verdict.value, outcome) == ("written", Cancelled())
+    verdict, killed = overdue(job, wait=1.0).settle("default")
+    assert (verdict.value, killed.outcome) == ("written", Cancelled())
     assert row(job)["status"] == Status.CANCELLED
 
 

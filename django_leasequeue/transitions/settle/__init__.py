@@ -35,12 +35,15 @@ def settle(
     rows: QuerySet,
     finished: list[tuple[Claimed, Outcome]],
     with_writes: bool = False,
+    recognise: bool = True,
 ) -> list[Settled]:
     """Write outcomes, one transaction for all, and return what became of each, in order.
 
     `with_writes`: the transaction at hand is the atomic task's own. Where that keeps every
     other writer out (SQLite) the token alone is the guard: no renewal could come through,
-    and no claim either. Raises the database's error if passing trouble does not pass within
+    and no claim either. `recognise`: whether an outcome that the row has already under the
+    run's token is this one, of which the answer was lost; not so if two processes may write
+    one, and then it is lost. Raises the database's error if passing trouble does not pass within
     5 s.
     """
     alone = with_writes and db.keeps_others_out(rows.db)
@@ -48,7 +51,7 @@ def settle(
     while True:
         try:
             return db.rerun(
-                partial(_settle, rows, finished, alone, removing),
+                partial(_settle, rows, finished, alone, removing, recognise),
                 using=rows.db,
                 seconds=RERUN_FOR,
             )
@@ -62,7 +65,9 @@ def settle(
             removing = False
 
 
-def _settle(rows, finished, alone: bool, removing: bool) -> list[Settled]:
+def _settle(
+    rows, finished, alone: bool, removing: bool, recognise: bool
+) -> list[Settled]:
     verdicts: dict[tuple[int, int], Settled] = {}
     with db.write_transaction(rows):
         held = _lock(rows, [job for job, _ in finished], alone)
@@ -76,9 +81,9 @@ def _settle(rows, finished, alone: bool, removing: bool) -> list[Settled]:
             is_cancelled = columns["status"] is Status.CANCELLED
             done = Settled(Verdict.WRITTEN, cancelled=is_cancelled)
             verdicts.update((job.fence, done) for job in jobs)
-    missed = [job for job, _ in finished if job.fence not in verdicts]
+    missed = [(job, outcome) for job, outcome in finished if job.fence not in verdicts]
     if missed:
-        verdicts |= explain(rows, missed)
+        verdicts |= explain(rows, missed, recognise)
     return [verdicts[job.fence] for job, _ in finished]
 
 

@@ -8,9 +8,19 @@ from django.db.models import BooleanField, Case, Value, When
 
 from django_leasequeue import db
 from django_leasequeue.claimed import Claimed
+from django_leasequeue.outcomes import Cancelled, Outcome
 from django_leasequeue.states import Status
 
-_NOW = ("pk", "status", "claims", "processing_token", "last_token", "worker", "lasts")
+_NOW = (
+    "pk",
+    "status",
+    "claims",
+    "processing_token",
+    "last_token",
+    "cancel_requested_at",
+    "worker",
+    "lasts",
+)
 
 
 class Verdict(Enum):
@@ -35,36 +45,43 @@ class Settled(NamedTuple):
     cancelled: bool = False
 
 
-def explain(rows, missed: list[Claimed]) -> dict[tuple[int, int], Settled]:
-    """Read the rows that were missed, without a lock, and tell busy ones from lost ones."""
+def explain(
+    rows, missed: list[tuple[Claimed, Outcome]], recognise: bool = True
+) -> dict[tuple[int, int], Settled]:
+    """Read the rows that were missed, without a lock, and tell busy ones from lost ones.
+
+    `recognise`: see settle().
+    """
     by_buffer = defaultdict(list)
-    for job in missed:
-        by_buffer[job.buffer].append(job)
+    for job, outcome in missed:
+        by_buffer[job.buffer].append((job, outcome))
     verdicts = {}
-    for buffer, jobs in by_buffer.items():
+    for buffer, some in by_buffer.items():
         # In one look with the rest: of two, the second could miss what the first still saw.
         lasts = Case(
             When(processing_until__gt=db.DatabaseNow(buffer), then=Value(True)),
             default=Value(False),
             output_field=BooleanField(),
         )
-        found = rows.filter(pk__in=[job.id for job in jobs]).annotate(lasts=lasts)
+        found = rows.filter(pk__in=[job.id for job, _ in some]).annotate(lasts=lasts)
         rows_now = {row["pk"]: row for row in found.values(*_NOW)}
-        for job in jobs:
-            verdicts[job.fence] = _verdict(job, rows_now.get(job.id))
+        for job, outcome in some:
+            verdicts[job.fence] = _verdict(
+                job, outcome, rows_now.get(job.id), recognise
+            )
     return verdicts
 
 
-def _verdict(job: Claimed, row) -> Settled:
+def _verdict(job: Claimed, outcome: Outcome, row, recognise: bool) -> Settled:
     if row is None and job.removal_sent and job.is_held:
         # By this very settle, of which the answer was lost: nobody else could have it yet.
         return Settled(Verdict.WRITTEN)
     if row is None:
         return Settled(Verdict.LOST, None, "its row was removed")
-    if row["last_token"] == job.token:
+    if row["last_token"] == job.token and recognise:
         # This very write came through before, and only its answer was lost. Somebody else
         # may have claimed the job since, if it sent it back to pending.
-        return Settled(Verdict.WRITTEN, cancelled=row["status"] == Status.CANCELLED)
+        return Settled(Verdict.WRITTEN, cancelled=_cancelled(job, outcome, row))
     if row["claims"] != job.claims:
         return Settled(
             Verdict.LOST, row["worker"], "another worker has claimed it since"
@@ -78,3 +95,11 @@ def _verdict(job: Claimed, row) -> Settled:
     return Settled(
         Verdict.LOST, row["worker"], "its lease ended before the outcome was written"
     )
+
+
+def _cancelled(job: Claimed, outcome: Outcome, row) -> bool:
+    """Whether that write ended the job as cancelled, and not somebody since then."""
+    if row["status"] != Status.CANCELLED or row["claims"] != job.claims:
+        return False
+    # Only a cancel that was asked for while the job ran leaves its time behind.
+    return isinstance(outcome, Cancelled) or row["cancel_requested_at"] is not None
