@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django_leasequeue import clock
 from django_leasequeue.fields import read_json
+from django_leasequeue.states import Status
 
 
 @dataclass(slots=True, eq=False)
@@ -42,8 +43,8 @@ class Claimed:
     renewed_at: float = field(default_factory=clock.now)
     # When the claim was sent; stays.
     sent_at: float = field(default_factory=clock.now)
-    # Whether a settle was sent that removes the row, which it may have done unheard.
-    removal_sent: bool = False
+    # The status for which a settle was sent that removes the row, perhaps done unheard.
+    removal_sent: Status | None = None
     # Whether a step was sent to be recorded in this claim.
     has_steps: bool = False
 

@@ -25,6 +25,7 @@ from tests.token_guard import guarded
 
 ERROR = {"exception_class": "builtins.ValueError", "message": "as asked"}
 WRITTEN = Settled(Verdict.WRITTEN)
+CANCELLED = Settled(Verdict.WRITTEN, cancelled=True)
 
 
 @pytest.fixture(autouse=True)
@@ -42,12 +43,14 @@ def settle(*pairs):
 
 
 @pytest.mark.parametrize(
-    "outcome", [Succeeded("3"), Failed(ERROR), Cancelled()], ids=str
+    ("outcome", "verdict"),
+    [(Succeeded("3"), WRITTEN), (Failed(ERROR), WRITTEN), (Cancelled(), CANCELLED)],
+    ids=str,
 )
-def test_what_has_ended_leaves_no_row(outcome):
+def test_what_has_ended_leaves_no_row(outcome, verdict):
     job = held()
     with guarded():
-        assert settle((job, outcome)) == [WRITTEN]
+        assert settle((job, outcome)) == [verdict]
     assert row(job) is None
 
 
@@ -70,7 +73,7 @@ def test_another_run_that_was_asked_for_comes_first():
 def test_a_cancel_that_was_asked_for_ends_a_retry():
     job = held()
     Job.objects.filter(pk=job.id).update(cancel_requested_at=DatabaseNow())
-    assert settle((job, RetryLater(60, ERROR))) == [WRITTEN]
+    assert settle((job, RetryLater(60, ERROR))) == [CANCELLED]
     assert row(job) is None
 
 
@@ -178,6 +181,12 @@ def test_an_answer_that_was_lost(monkeypatch):
         settle((job, Succeeded("3")))
     assert row(job) is None
     assert settle((job, Succeeded("3"))) == [WRITTEN]
+    asked = held()
+    Job.objects.filter(pk=asked.id).update(cancel_requested_at=DatabaseNow())
+    retry = asked, RetryLater(60, ERROR)
+    with losing_the_answer(monkeypatch):
+        settle(retry)
+    assert settle(retry) == [CANCELLED]
     removed_by_hand = held()
     Job.objects.filter(pk=removed_by_hand.id).delete()
     [settled] = settle((removed_by_hand, Succeeded("3")))

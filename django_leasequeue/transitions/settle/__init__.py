@@ -74,7 +74,7 @@ def _settle(
         for columns, jobs in _grouped(finished, held):
             removable = [job for job in jobs if removing and held[job.fence].may_go]
             leaving = _leaving(rows, removable, columns["status"])
-            _remove(rows, leaving, alone)
+            _remove(rows, leaving, columns["status"], alone)
             gone = {job.fence for job in leaving}
             stay = [job for job in jobs if job.fence not in gone]
             _write(rows, columns, stay, alone)
@@ -169,11 +169,11 @@ def _rule(task: str, queue: str, status: Status) -> Rule:
     return registry.retention(task, queue)[status]
 
 
-def _remove(rows, jobs: list[Claimed], alone: bool) -> None:
+def _remove(rows, jobs: list[Claimed], status: Status, alone: bool) -> None:
     if not jobs:
         return
     for job in jobs:
-        job.removal_sent = True
+        job.removal_sent = status
     with db.forced(rows):
         if db.delete(_lasting(rows, jobs, alone)) != len(jobs):
             raise _LeaseEnded

@@ -36,7 +36,7 @@ class Verdict(Enum):
 class Settled(NamedTuple):
     """A verdict; for a lost one `holder` names the worker of the row now, and `why`.
 
-    `cancelled`: whether the job ended as cancelled instead of going back to pending.
+    `cancelled`: whether the job ended as cancelled, be it instead of going back to pending.
     """
 
     verdict: Verdict
@@ -73,9 +73,9 @@ def explain(
 
 
 def _verdict(job: Claimed, outcome: Outcome, row, recognise: bool) -> Settled:
-    if row is None and job.removal_sent and job.is_held:
+    if row is None and job.removal_sent is not None and job.is_held:
         # By this very settle, of which the answer was lost: nobody else could have it yet.
-        return Settled(Verdict.WRITTEN)
+        return Settled(Verdict.WRITTEN, cancelled=job.removal_sent is Status.CANCELLED)
     if row is None:
         return Settled(Verdict.LOST, None, "its row was removed")
     if row["last_token"] == job.token and recognise:
