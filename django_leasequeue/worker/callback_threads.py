@@ -5,7 +5,7 @@ called at most once, by the process that stored the outcome.
 """
 
 import threading
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from queue import Empty, SimpleQueue
 
 from django.db import connections
@@ -145,7 +145,7 @@ class CallbackThreads:
             self._queue.put(None)
         with self._lock:
             open_now = set(self._open)
-        _warn("The worker stops, and callbacks are not called", open_now & waiting)
+        warn_not_called(open_now & waiting)
         _warn(
             "The worker stops, and callbacks have not ended in time", open_now - waiting
         )
@@ -153,6 +153,11 @@ class CallbackThreads:
 
 def _wants(run: Run) -> bool:
     return run.stored is not None and callback_of(run.task, run.stored) is not None
+
+
+def warn_not_called(runs: Iterable[Run | Killed | None]) -> None:
+    """Log of which runs no callbacks are called because the worker stops, if of any."""
+    _warn("The worker stops, and callbacks are not called", set(runs))
 
 
 def _warn(what: str, runs: Set[Run | Killed | None]) -> None:

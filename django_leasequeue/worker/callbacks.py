@@ -24,6 +24,8 @@ _OPTIONS = {Succeeded: "on_success", Failed: "on_failure", RetryLater: "on_retry
 
 def callback_of(task: TaskOptions | None, outcome: Outcome) -> Callback | None:
     """Return what the task wants called after this outcome."""
+    if isinstance(outcome, RetryLater) and not outcome.counted:
+        return None  # undone by trouble of the database: no attempt has failed
     option = _OPTIONS.get(type(outcome))
     return None if task is None or option is None else getattr(task, option)
 

@@ -13,7 +13,7 @@ from django_leasequeue.outcomes import Cancelled, Outcome, Released
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.transitions.settle import Settled
 from django_leasequeue.worker import atomic, endings, events, runner
-from django_leasequeue.worker.callback_threads import CallbackThreads
+from django_leasequeue.worker.callback_threads import CallbackThreads, warn_not_called
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.deadlines import Deadlines
 from django_leasequeue.worker.forecast import HORIZON, PATIENCE, Forecast
@@ -167,12 +167,15 @@ class Executor:
         callbacks that is true too.
         """
         self._settler.close(seconds)
+        self.call_for_killed()
         calling = self._callbacks.close(_CALLING)
         self._progress.close(_CLOSING)
         self._steps.close(_CLOSING)
         self._coroutines.close(_CANCELLING if left else _CLOSING)
         self._threads.close(0 if left else _CLOSING)
         self._deadlines.close()
+        # Heard of since then, if any.
+        warn_not_called(self._running.take_killed())
         return calling
 
     def _limit(self, job: Claimed, task: TaskOptions | None) -> Limit:

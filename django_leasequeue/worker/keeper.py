@@ -228,6 +228,9 @@ class Keeper(Generic[Held]):
                 release.due_at = clock.now() + self._release_outage.failed(error)
             else:
                 self._release_outage.worked()
+            # What follows them waits for no other row.
+            for killed in release.take_killed():
+                self._audience.settled(release.owner, killed)
 
     def _renew(self, holdings: list[Holding[Held]]) -> None:
         sent_at = clock.now()
@@ -285,6 +288,4 @@ class Keeper(Generic[Held]):
                 "The jobs of a process that is gone could not be given back; another "
                 "worker runs them when their leases end."
             )
-        for killed in release.killed:
-            self._audience.settled(release.owner, killed)
         self._audience.given_back(release.owner, release.ids)

@@ -42,9 +42,9 @@ class PendingRelease(Generic[Owner]):
         ran: Set[tuple[UUID, int]] = frozenset(),
     ) -> None:
         self.owner, self.death = owner, death
-        # The jobs given back so far, and those that timed out.
+        # The jobs given back so far, and those of which nobody has heard that they are settled.
         self.ids: set[int] = set()
-        self.killed: list[Killed] = []
+        self._killed: list[Killed] = []
         self._was_killed, self._overdue = bool(overdue), list(overdue)
         # The jobs that a death is counted for. Of what ran before them no lease is left.
         held = {h.token: h.terms for h in holdings}
@@ -77,6 +77,11 @@ class PendingRelease(Generic[Owner]):
         if self._was_killed:
             return "a job beside them did not stop at its timeout"
         return self.death or "the worker stops"
+
+    def take_killed(self) -> list[Killed]:
+        """Return those that have been settled since the last call."""
+        taken, self._killed = self._killed, []
+        return taken
 
     def give_back(self, database: str) -> None:
         """Give back what is not locked by somebody else.
@@ -122,5 +127,5 @@ class PendingRelease(Generic[Owner]):
         """Have an overdue job settled; return whether somebody holds its row locked."""
         verdict, killed = late.settle(database)
         if killed is not None:
-            self.killed.append(killed)
+            self._killed.append(killed)
         return verdict is Verdict.BUSY

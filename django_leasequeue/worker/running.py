@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from django_leasequeue import clock
@@ -16,6 +16,10 @@ from django_leasequeue.outcomes import Outcome
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.log import about, logger
+
+if TYPE_CHECKING:
+    # It makes a Run of what it is told, and so imports this module.
+    from django_leasequeue.worker.killed import Killed
 
 
 @dataclass(slots=True, eq=False)
@@ -56,26 +60,26 @@ class Running:
         self._runs: dict[tuple[UUID, int], Run] = {}
         # Runs that were killed in another process and have their callbacks called in this
         # one, and those of them that nobody has looked at yet.
-        self._killed: set[object] = set()
-        self._arrived: deque[object] = deque()
+        self._killed: set[Killed] = set()
+        self._arrived: deque[Killed] = deque()
 
     def __len__(self) -> int:
         return len(self._runs) + len(self._killed)
 
-    def add_killed(self, killed: object) -> None:
+    def add_killed(self, killed: "Killed") -> None:
         """Enter a run of another process that has been killed."""
         with self._lock:
             self._killed.add(killed)
             self._arrived.append(killed)
 
-    def take_killed(self) -> list[Any]:
+    def take_killed(self) -> "list[Killed]":
         """Return those that have been entered since the last call."""
-        taken: list[Any] = []
+        taken: list[Killed] = []
         while self._arrived:
             taken.append(self._arrived.popleft())
         return taken
 
-    def remove_killed(self, killed: object) -> None:
+    def remove_killed(self, killed: "Killed") -> None:
         """Take out one of them."""
         with self._lock:
             self._killed.discard(killed)

@@ -212,7 +212,8 @@ class Supervisor:
         if not self._untold:
             return
         for _, child in self._crew.children():
-            if child.name is not None and not child.is_leaving:
+            # One that was told to stop may be past its last look at what it hears.
+            if child.name and not child.was_told and not child.is_leaving:
                 for killed in self._untold:
                     child.tell(killed.to_message())
                 self._untold.clear()

@@ -12,15 +12,15 @@ from django_leasequeue import Retry, Snooze
 from django_leasequeue.backoff import Fixed
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
-from django_leasequeue.outcomes import Cancelled, Succeeded
+from django_leasequeue.outcomes import Cancelled, RetryLater, Succeeded
 from django_leasequeue.signals import job_settled
 from django_leasequeue.states import Status
-from django_leasequeue.worker import callback_threads, vital
+from django_leasequeue.worker import atomic, callback_threads, vital
 from django_leasequeue.worker.stop import Level
 from tests.executing import Working
 from tests.factories import JobFactory
 from tests.helpers import eventually
-from tests.road import claim, row, toy
+from tests.road import claim, deadlock, row, toy
 from tests.workers import end_leases
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -177,6 +177,26 @@ def test_091_none_is_called_for_what_is_no_outcome_of_theirs(working):
             assert done(working) == []
     assert settled.heard == [(Job, job.pk, Cancelled())]
     assert row(job)["status"] == Status.CANCELLED
+
+
+def test_091_none_is_called_for_a_run_that_a_deadlock_has_undone(working, monkeypatch):
+    """The job runs again, with as many attempts left as before."""
+
+    def undone(attempt):
+        raise deadlock()
+
+    monkeypatch.setattr(atomic._Attempt, "_work", undone)
+    with (
+        toy(give, name="toy.atomic", atomic=True, timeout=60, **ALL) as task,
+        receiving(settled := Settled()),
+    ):
+        job = task.dispatch(1).job
+        working.start_all()
+        assert working.word(job) == "to be retried"
+        assert done(working) == []
+    [(_, _, outcome)] = settled.heard
+    assert (type(outcome), outcome.counted) == (RetryLater, False)
+    assert (row(job)["status"], row(job)["attempts"]) == (Status.PENDING, 0)
 
 
 class Settled:

@@ -11,6 +11,8 @@ from django_leasequeue.states import Status
 from django_leasequeue.worker import lease_table, releasing
 from django_leasequeue.worker.keeper import Keeper
 from django_leasequeue.worker.lease_table import LeaseTable
+from django_leasequeue.worker.overdue import Overdue
+from django_leasequeue.worker.timed import TimedRun
 from tests.factories import JobFactory
 from tests.helpers import eventually, in_thread, paused
 from tests.road import row
@@ -36,6 +38,9 @@ class Audience:
 
     def cancelled(self, owner, token, ids):
         self.said.append(("cancelled", owner, token, ids))
+
+    def settled(self, owner, killed):
+        self.said.append(("settled", owner, killed.job_id))
 
     def given_back(self, owner, ids):
         self.said.append(("given back", owner, ids))
@@ -219,6 +224,23 @@ def test_a_stop_gives_back_uncounted(kept):
     eventually(lambda: kept.audience.of("given back"))
     job.refresh_from_db()
     assert (job.status, job.recoveries, job.errors) == (Status.PENDING, 0, [])
+
+
+def test_a_killed_run_is_told_as_soon_as_it_is_settled(kept, unreleasable):
+    """Whatever else its process left, and how long that takes: callbacks wait for it."""
+    late, stuck = JobFactory(leased=True), JobFactory(leased=True)
+    unreleasable.add(stuck.processing_token)
+    for job in (late, stuck):
+        kept.hold(job)
+    run = TimedRun(late.processing_token, late.id, 1.0, 0.0, None)
+    kept.keeper.give_back("child", None, [Overdue(run, 6.0)])
+    told = [("settled", "child", late.id)]
+    assert eventually(lambda: kept.audience.of("settled")) == told
+    assert row(late)["status"] == Status.FAILED
+    assert kept.audience.of("given back") == []
+    unreleasable.clear()
+    eventually(lambda: kept.audience.of("given back"))
+    assert kept.audience.of("settled") == told
 
 
 def test_giving_back_waits_for_the_database(kept, failures):

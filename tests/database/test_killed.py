@@ -107,3 +107,22 @@ def test_a_row_that_cannot_be_read_ends_no_thread(working, monkeypatch, caplog):
         hand_over(working, Killed(number, 1, Failed(ERROR)))
     told = [record.getMessage() for record in caplog.records if record.exc_info]
     assert [line.split(":")[0] for line in told] == ["Job 1", "Job 2"]
+
+
+def test_what_a_worker_hears_at_its_very_end_is_called_or_told_of(caplog):
+    called, working = [], Working()
+    late = Killed(987_654_321, 1, Failed(ERROR))
+
+    def call(ended):
+        called.append(ended.job_id)
+        working.running.add_killed(late)
+
+    with toy(lambda: None, name="toy", on_failure=call):
+        job = JobFactory(task="toy")
+        working.running.add_killed(Killed(job.pk, 1, Failed(ERROR)))
+        working.executor.close(60, 0)
+    assert called == [job.pk]
+    [text] = [r.getMessage() for r in caplog.records if "callbacks" in r.getMessage()]
+    assert text == (
+        "The worker stops, and callbacks are not called: those of job 987654321."
+    )

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from django.db import OperationalError
@@ -12,10 +13,12 @@ from django.test import override_settings
 from django_leasequeue.conf import conf
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
+from django_leasequeue.outcomes import Cancelled
 from django_leasequeue.states import Status
 from django_leasequeue.worker import crew
 from django_leasequeue.worker import supervisor as supervisor_module
 from django_leasequeue.worker.children import ChildProcess
+from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.stop import Level
 from django_leasequeue.worker.supervisor import Supervisor
@@ -173,6 +176,25 @@ def test_a_child_that_does_not_leave_is_killed_in_the_end(embedded, monkeypatch)
         worker.stop.request(Level.GRACEFUL, "the test is done")
         eventually(lambda: child.is_leaving)
     assert child._process.wait(60) == -signal.SIGKILL
+
+
+def test_only_a_child_that_stays_is_told_of_a_killed_run():
+    """One that was told to stop may not look any more at what it hears."""
+    worker, told = Supervisor(options(), Progress()), []
+
+    def child(name, **given):
+        given = {"name": name, "is_leaving": False, "was_told": False, **given}
+        return None, SimpleNamespace(tell=lambda _: told.append(name), **given)
+
+    there = [child(None), child("let go", was_told=True), child("l", is_leaving=True)]
+    worker._crew.children = lambda: there
+    worker._untold.append(Killed(1, 1, Cancelled()))
+    worker._tell_killed()
+    assert told == []
+    there.append(child("stays"))
+    for _ in range(2):
+        worker._tell_killed()
+    assert told == ["stays"]
 
 
 def test_no_signal_comes_before_the_child_has_said_how_it_takes_it(monkeypatch):
