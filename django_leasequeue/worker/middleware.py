@@ -3,6 +3,10 @@
 The setting MIDDLEWARE lists callables, each of which gets the run's context and returns a
 context manager. They are entered in this order and left in reverse, with the exception that
 the task raised, if any. Nothing that they raise, or would swallow, changes the outcome.
+
+A transaction that one of them leaves open is rolled back, and logged. Around an `async def`
+task nobody can tell it from one that the task left open, since both have the connections of
+one thread, which are looked at only at the end: there the job fails for it.
 """
 
 import asyncio

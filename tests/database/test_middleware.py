@@ -8,6 +8,7 @@ import sys
 import weakref
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 from django.test import override_settings
 
@@ -226,6 +227,45 @@ def test_what_they_raise_changes_nothing(go, good, bad, broken, caplog):
         assert outcome.error["exception_class"] == "builtins.KeyError"
         assert len([r for r in caplog.records if r.exc_info]) <= 1
     assert not connection.in_atomic_block
+
+
+@contextlib.contextmanager
+def leaves_open(context):
+    transaction.atomic().__enter__()
+    yield
+
+
+@contextlib.asynccontextmanager
+async def leaves_open_there(context):
+    await sync_to_async(transaction.atomic().__enter__)()
+    yield
+
+
+def write_row():
+    Effect.objects.create()
+
+
+def test_a_transaction_that_they_leave_open_is_rolled_back(caplog):
+    with listed("leaves_open"):
+        assert by_thread(write_row) == Succeeded("null")
+    assert "middleware left a transaction open on default" in caplog.text
+    assert not connection.in_atomic_block
+    assert not Effect.objects.exists()
+
+
+@pytest.mark.parametrize("go", [by_loop, by_thread])
+def test_around_an_async_task_it_is_taken_for_the_tasks(go):
+    """Both have the connections of one thread, which are looked at only at the end."""
+
+    async def write():
+        await Effect.objects.acreate()
+
+    with listed("leaves_open_there"):
+        outcome = go(write)
+    assert isinstance(outcome, Failed)
+    assert outcome.error["exception_class"].endswith("TransactionLeftOpen")
+    assert not connection.in_atomic_block
+    assert not Effect.objects.exists()
 
 
 @WAYS
