@@ -73,12 +73,16 @@ class InProcess:
                 self.claimer(),
             )
             try:
-                left = loop.run()
+                left = self.work(loop)
             finally:
                 self._keeper.give_back(None, None)
                 self._keeper.close(_GIVING_BACK)
             logger.info("Worker %s has stopped: %s.", name, self.stop.why or "done")
         return left
+
+    def work(self, loop: Loop) -> int:
+        """Run the loop; return how many jobs and callbacks still ran."""
+        return loop.run()
 
     def claimer(self) -> Claims | None:
         """Return what claims the jobs; None for whatever the options say."""

@@ -65,7 +65,9 @@ class Loop:
 
         They were let go, and are in the way of an orderly end of the process.
         """
-        self._pruner.start()
+        if self._options.job is None:
+            # Else it works on somebody's behalf who asked for that one job alone.
+            self._pruner.start()
         try:
             while not self._stop.asked and self._left != 0:
                 self._turn()

@@ -2,11 +2,12 @@
 
 import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID, uuid4
 
 from django.db import Error, connections, router
 
-from django_leasequeue import clock
+from django_leasequeue import clock, db
 from django_leasequeue.conf import conf
 from django_leasequeue.exceptions import JobNotRunnable
 from django_leasequeue.models import Job
@@ -16,6 +17,7 @@ from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.inprocess import InProcess
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.log import RELEASED, WORDS
+from django_leasequeue.worker.loop import Loop
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.stop import Level, Stop
@@ -47,6 +49,11 @@ class Single(InProcess):
     def claimer(self) -> "OneClaim":
         """See InProcess."""
         return self._claimer
+
+    def work(self, loop: Loop) -> int:
+        """See InProcess. In a thread of its own: the caller keeps its connections."""
+        with ThreadPoolExecutor(1, "leasequeue-loop") as own:
+            return own.submit(loop.run).result()
 
     @property
     def word(self) -> str:
@@ -110,7 +117,7 @@ class OneClaim:
 def run(job_id: int, using: str | None) -> str:
     """See jobs.run_job."""
     database = using or router.db_for_write(Job)
-    if connections[database].in_atomic_block:
+    if db.in_transaction(connections[database]):
         raise RuntimeError(
             "run_job() can't be called in a transaction: the job is run and settled in "
             "others, which can't see what is not committed."

@@ -7,13 +7,14 @@ import uuid
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 
 from django_leasequeue import Retry, Snooze, run_job
 from django_leasequeue.exceptions import JobNotRunnable
 from django_leasequeue.models import Job, Queue, Worker
 from django_leasequeue.states import Status
 from django_leasequeue.worker import single
+from django_leasequeue.worker.pruner import Pruner
 from tests import tasks, worker_tasks
 from tests.claims import registered
 from tests.factories import JobFactory
@@ -185,6 +186,46 @@ def test_a_claim_whose_answer_is_lost_is_taken_back(monkeypatch):
 def test_not_in_a_transaction():
     with transaction.atomic(), pytest.raises(RuntimeError, match="in a transaction"):
         run_job(JobFactory().pk)
+
+
+def test_not_without_autocommit():
+    """Which is as good as in one: nothing of it is lost."""
+    job = JobFactory()
+    transaction.set_autocommit(False)
+    try:
+        written = JobFactory()
+        with pytest.raises(RuntimeError, match="in a transaction"):
+            run_job(job.pk)
+        transaction.commit()
+    finally:
+        transaction.set_autocommit(True)
+    assert [row(one)["claims"] for one in (job, written)] == [0, 0]
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+def test_the_caller_keeps_its_connections():
+    """With whatever it has in their sessions; one in a transaction is left alone, too."""
+    aliases = ["default", "other"]
+    for alias in aliases:
+        connections[alias].ensure_connection()
+    before = [connections[alias].connection for alias in aliases]
+    connections["other"].set_autocommit(False)
+    try:
+        assert run_job(JobFactory().pk) == "succeeded"
+        assert [connections[alias].connection for alias in aliases] == before
+    finally:
+        connections["other"].set_autocommit(True)
+    assert connections["default"].is_usable()
+
+
+def test_the_caller_does_not_prune(monkeypatch):
+    """It is asked for one job: the table is for the workers."""
+    started = []
+    monkeypatch.setattr(Pruner, "start", lambda self: started.append(self))
+    assert run_job(JobFactory().pk) == "succeeded"
+    assert started == []
+    call_command("runjobs", "--in-process", "--drain")
+    assert len(started) == 1
 
 
 # --- Beside others

@@ -150,6 +150,8 @@ class Command(BaseCommand):
         from django_leasequeue.worker.single import Single
 
         single = Single(options)
+        # The job may run for long, in other threads.
+        close_idle()
         try:
             left = single.run()
         except (Error, JobNotRunnable) as error:
