@@ -25,6 +25,8 @@ _OF_MANY = {
     "queues": "*",
     "exclude": "",
     "processes": None,
+    "threads": None,
+    "async_tasks": None,
     "drain": False,
     "max_jobs": None,
     "reload": False,
@@ -52,7 +54,8 @@ def worker_options(given: dict[str, Any]) -> WorkerOptions:
             f"There is no database {database!r}. DATABASES has {', '.join(connections)}."
         )
     if given["job"] is not None:
-        given = {**given, "processes": 1, "max_jobs": 1}
+        ones = dict.fromkeys(("processes", "threads", "async_tasks", "max_jobs"), 1)
+        given = {**given, **ones}
     try:
         return WorkerOptions(
             queues=given["queues"],

@@ -3,9 +3,13 @@
 import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.db import Error, connections, router
+from django.db.models import BooleanField, Case, QuerySet, Value, When
+from django.utils import timezone
 
 from django_leasequeue import clock, db
 from django_leasequeue.conf import conf
@@ -99,7 +103,7 @@ class OneClaim:
             job = jobs.claim_job(self._options.job, token, self._worker)
             if job is not None:
                 return Claim([job], None)
-            row = jobs.filter(pk=self._options.job).first()
+            row = _with_lease(jobs.filter(pk=self._options.job)).first()
             if row is None or row.status != Status.PENDING or row.blocked:
                 break
             if clock.now() >= ends:
@@ -142,14 +146,34 @@ def one_job(job_id: int, database: str, shutdown_timeout: float) -> WorkerOption
     )
 
 
-def _why_not(row: Job | None, database: str) -> str:
+def _with_lease(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """Jobs that know whether their lease is past, by the database's clock."""
+    return jobs.annotate(
+        is_expired=Case(
+            When(processing_until__lte=db.DatabaseNow(), then=Value(True)),
+            default=Value(False),
+            output_field=BooleanField(),
+        )
+    )
+
+
+def _why_not(row: Any, database: str) -> str:
     if row is None:
         return f"there is none in database {database!r}"
     if row.status == Status.RUNNING:
-        until = f"{row.processing_until:%Y-%m-%d %H:%M:%S %Z}"
+        until = _local(row.processing_until)
+        if row.is_expired:
+            return (
+                f"{row.worker} had it, on a lease that ended at {until}; the next worker "
+                "that looks recovers it"
+            )
         return f"{row.worker} has it, on a lease until {until}"
     if row.status != Status.PENDING:
-        return f"it has ended: {row.status}, {row.finished_at:%Y-%m-%d %H:%M:%S %Z}"
+        return f"it has ended: {row.status}, {_local(row.finished_at)}"
     if row.blocked:
         return "others of its concurrency key run"
     return "somebody has its row locked, such as a transaction that is not committed"
+
+
+def _local(instant: datetime) -> str:
+    return f"{timezone.localtime(instant):%Y-%m-%d %H:%M:%S %Z}"

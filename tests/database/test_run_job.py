@@ -1,6 +1,7 @@
 """One job by its id: `run_job` and `runjobs --job`."""
 
 import os
+import re
 import signal
 import threading
 import uuid
@@ -8,6 +9,7 @@ import uuid
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, connections, transaction
+from django.utils import timezone
 
 from django_leasequeue import Retry, Snooze, run_job
 from django_leasequeue.exceptions import JobNotRunnable
@@ -115,20 +117,28 @@ def test_a_run_that_does_not_succeed(error, attempts, word, status):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"leased": True}, "another worker has it, on a lease until 2"),
-        ({"expired": True}, "another worker has it, on a lease until 2"),
-        ({"succeeded": True}, "it has ended: succeeded, 2"),
-        ({"failed": True}, "it has ended: failed, 2"),
-        ({"cancelled": True}, "it has ended: cancelled, 2"),
-        ({"blocked": 1}, "others of its concurrency key run"),
+        ({"leased": True}, "another worker has it, on a lease until {until}."),
+        (
+            {"expired": True},
+            "another worker had it, on a lease that ended at {until}; the next worker that "
+            "looks recovers it.",
+        ),
+        ({"succeeded": True}, "it has ended: succeeded, {until}."),
+        ({"failed": True}, "it has ended: failed, {until}."),
+        ({"cancelled": True}, "it has ended: cancelled, {until}."),
+        ({"blocked": 1}, "others of its concurrency key run."),
     ],
     ids=str,
 )
 def test_a_job_that_is_not_pending(given, why):
-    """It says why, the command exits with 2, and nothing changes."""
+    """It says why, in local time, the command exits with 2, and nothing changes."""
     job = JobFactory(**given)
     before = row(job)
-    with pytest.raises(JobNotRunnable, match=why) as caught:
+    instant = before["processing_until"] or before["finished_at"]
+    if instant is not None:
+        local = instant.astimezone(timezone.get_default_timezone())
+        why = why.format(until=f"{local:%Y-%m-%d %H:%M:%S %Z}")
+    with pytest.raises(JobNotRunnable, match=re.escape(why)) as caught:
         run_job(job.pk)
     assert caught.value.job_id == job.pk
     error = command(job)

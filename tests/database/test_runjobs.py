@@ -88,6 +88,8 @@ def drain_here(capsys):
         (["--drain", "--reload"], "--reload is for a worker that goes on"),
         (["--job=1", "--drain"], "--drain is not for --job, which runs one job"),
         (["--job=1", "--processes=1"], "--processes is not for --job"),
+        (["--job=1", "--threads=1"], "--threads is not for --job"),
+        (["--job=1", "--async-tasks=1"], "--async-tasks is not for --job"),
         (["--job=1", "--max-jobs=1"], "--max-jobs is not for --job"),
         (["--job=1", "--queues=a"], "--queues is not for --job"),
         (["--job=1", "--exclude=a"], "--exclude is not for --job"),
