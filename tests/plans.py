@@ -135,7 +135,7 @@ def _explain_mysql(connection, statement, params):
     form = "" if connection.mysql_is_mariadb else "FORMAT=TRADITIONAL "
     for row in _rows(connection, f"EXPLAIN {form}{statement.sql}", params):
         statement.plan += f"{row}\n"
-        if row["table"] == TABLE:
+        if row["table"] in (TABLE, "U0"):
             key = row["key"]
             statement.indexes.update({PRIMARY if key == "PRIMARY" else key} - {None})
             statement.scans |= row["type"] in ("ALL", "index")
