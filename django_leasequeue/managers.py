@@ -217,6 +217,10 @@ class JobQuerySet(VerbQuerySet):
         Attempts, steps, result and progress start anew, the errors stay. Returns a
         transitions.retry.Retrial: which were retried, and which not, and why. A job whose
         dedup id another job holds by now stays as it is. Only on a queryset.
+
+        At most 500 jobs in a transaction, or all in the caller's: then their rows stay
+        locked until that ends, and a rollback undoes the retry. Raises the database's error
+        if passing trouble does not pass within 10 s.
         """
         return transitions.retry.retry(*self._chosen())
 

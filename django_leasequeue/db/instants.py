@@ -13,9 +13,10 @@ _INSTANT = models.DateTimeField()
 
 
 class DatabaseNow(models.Func):
-    """The database's present time in UTC, plus `delta`: seconds or a timedelta, any sign.
+    """The database's present time in UTC, plus `delta`.
 
-    Or a Given, of seconds.
+    `delta`: seconds or a timedelta of any sign, or a Given of seconds.
+
     Django's Now() is CURRENT_TIMESTAMP on MySQL, which is in the session's zone; this is
     UTC everywhere, with microseconds.
     """

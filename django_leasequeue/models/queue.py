@@ -33,7 +33,11 @@ class QueueQuerySet(VerbQuerySet):
             return transitions.pause.pause(rows, name, by, reason)
 
     def resume(self, name: str, *, by: str = "") -> bool:
-        """Let the jobs of this queue start again. Returns False if it was not paused."""
+        """Let the jobs of this queue start again, and wake workers that wait for some.
+
+        `by`: who wants it so, for people. Returns False if it was not paused: then nothing
+        changes. Raises ValueError for what can't be a queue's name.
+        """
         rows = self._rows()
         with db.saying_what_to_migrate(rows):
             return transitions.pause.resume(rows, name, by, Job._meta.db_table)

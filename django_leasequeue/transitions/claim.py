@@ -109,7 +109,8 @@ def claim_job(rows: QuerySet, pk: int, token: UUID, worker: str) -> Claimed | No
     """Take the job of this id for `worker` if it is pending, due or not, and return it.
 
     Also of a paused queue: whoever asks for one job wants that one. None if it is not
-    pending, is blocked by a concurrency limit, or its row is locked by somebody.
+    pending, is blocked by a concurrency limit, or its row is locked by somebody. Raises the
+    database's error if passing trouble does not pass within 5 s.
     """
     return db.rerun(
         partial(_claim_job, rows, pk, token, worker), using=rows.db, seconds=RERUN_FOR
