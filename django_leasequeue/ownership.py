@@ -1,5 +1,7 @@
 """The job that has a dedup id: whether it holds the id, and taking it away."""
 
+from typing import Any
+
 from django.db import models
 from django.db.models import Case, F, Value, When
 
@@ -25,8 +27,14 @@ def holds(owner) -> bool:
     return owner.dedup_hold == "finished" and owner.status not in FINAL
 
 
-def release_ids(rows, ids: list[int]) -> None:
-    """Take their dedup ids from jobs that hold them no longer. The caller has them locked."""
-    # In this order: MySQL assigns from left to right and would copy the null otherwise.
-    with db.forced(rows):
-        db.by_key(rows, ids).update(released_dedup_id=F("dedup_id"), dedup_id=None)
+def released() -> dict[str, Any]:
+    """Return the columns that take its dedup id from a job that holds it no longer.
+
+    In this order: MySQL assigns from left to right and would copy the null otherwise.
+    """
+    return {"released_dedup_id": F("dedup_id"), "dedup_id": None}
+
+
+def regained() -> dict[str, Any]:
+    """Return the columns that give it back."""
+    return {"dedup_id": F("released_dedup_id"), "released_dedup_id": None}

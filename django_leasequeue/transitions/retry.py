@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import Error, IntegrityError, transaction
-from django.db.models import F
 
 from django_leasequeue import clock, db, ownership
 from django_leasequeue.exceptions import RetryRefused
@@ -149,8 +148,7 @@ def _pass(rows, pk: int) -> tuple[_Fate, int | None]:
             fate, holder = _take_over(rows, queue, former)
             if fate is not _Fate.RETRIED:
                 return fate, holder
-            # In this order: MySQL assigns from left to right.
-            regained = {"dedup_id": F("released_dedup_id"), "released_dedup_id": None}
+            regained = ownership.regained()
         mine.update(**regained, **_again())
     return _Fate.RETRIED, None
 
@@ -170,7 +168,8 @@ def _take_over(rows, queue: str, dedup_id: str) -> tuple[_Fate, int | None]:
         owner = locked[0]
     if ownership.holds(owner):
         return _Fate.CONFLICT, owner.pk
-    ownership.release_ids(rows, [owner.pk])
+    with db.forced(rows):
+        db.by_key(rows, [owner.pk]).update(**ownership.released())
     return _Fate.RETRIED, None
 
 

@@ -9,6 +9,7 @@ from django_leasequeue import db, ownership
 from django_leasequeue.dedup import DispatchOutcome
 from django_leasequeue.specs import Prepared
 from django_leasequeue.transitions.dispatch import answers, batch
+from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.dispatch.insert import insert_many
 from django_leasequeue.transitions.dispatch.passes import (
     TIME_LIMIT,
@@ -61,7 +62,7 @@ def _pass(rows, wanted: list[Prepared], deadline: Deadline, hidden: bool):
         owned = left_alone | {key: locked[key] for key in locked if key in keys}
         holders = {key: owner for key, owner in owned.items() if ownership.holds(owner)}
         batch.check_tasks(holders, wanted, keys)
-        ownership.release_ids(
+        owners.release_ids(
             rows, [owner.pk for key, owner in owned.items() if key not in holders]
         )
         done = _insert(rows, wanted, keys, holders)

@@ -95,5 +95,5 @@ def _decide_locked(rows, wanted: Prepared, owner=None):
             answer = answers.answer_to(wanted, owner)
             answers.write_locked(rows, owner, answer)
             return owner, answer.outcome
-        ownership.release_ids(rows, [owner.pk])
+        owners.release_ids(rows, [owner.pk])
     return insert(rows, wanted), DispatchOutcome.ADDED

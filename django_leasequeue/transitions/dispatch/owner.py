@@ -4,7 +4,7 @@ from django.db.models import Q
 
 from django_leasequeue import db, registry
 from django_leasequeue.exceptions import DedupConflict, UnknownTask
-from django_leasequeue.ownership import with_window
+from django_leasequeue.ownership import released, with_window
 from django_leasequeue.specs import Prepared
 from django_leasequeue.states import FINAL
 
@@ -46,6 +46,12 @@ def still_holding(owner) -> Q:
     if owner.dedup_hold == "finished" and owner.status not in FINAL:
         return same
     return same & Q(dedup_until__gt=db.DatabaseNow())
+
+
+def release_ids(rows, ids: list[int]) -> None:
+    """Take their dedup ids from jobs that hold them no longer. The caller has them locked."""
+    with db.forced(rows):
+        db.by_key(rows, ids).update(**released())
 
 
 def check_task(owner, wanted: Prepared) -> None:
