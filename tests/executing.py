@@ -12,7 +12,7 @@ class Working:
     """An executor of one thread, and what became of its jobs."""
 
     def __init__(self, **given):
-        self.words, self.running, self.wakes = {}, Running(), []
+        self.words, self.lines, self.running, self.wakes = {}, {}, Running(), []
         self.stop = Stop(lambda: None)
         given = options(**{"threads": 1, "async_tasks": 1, **given})
         self.executor = Executor(
@@ -22,8 +22,8 @@ class Working:
     def finished(self, token, ids, word):
         self.words |= dict.fromkeys(ids, word)
 
-    def started(self, job, place):
-        pass
+    def started(self, job, line):
+        self.lines[job.id] = line
 
     def began(self, job, task, deadline):
         pass

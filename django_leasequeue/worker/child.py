@@ -32,7 +32,7 @@ def main() -> None:
     stop = Stop(wakeup.wake)
     _own_signals(stop)
     options = WorkerOptions.from_json(bootstrap.options)
-    board = Board(bootstrap.board, options.places)
+    board = Board(bootstrap.board, options.most_held)
     reports = Reports(Sender(bootstrap.reports), board, options.drain)
     django.setup()
     log.configure(options.verbosity)

@@ -77,7 +77,7 @@ class ChildProcess:
         return self._reports.ended
 
     def ran(self) -> set[tuple[UUID, int]]:
-        """Return the jobs that it called last, by token and id: see `board`."""
+        """Return jobs that it has called, by token and id, all that it holds among them."""
         return self._board.read()
 
     def read(self) -> list[Message]:
@@ -165,7 +165,7 @@ class ChildProcess:
             its.callback(os.close, control_in)
             os.set_blocking(reports_in, False)
             self._reports, self._control = Receiver(reports_in), Sender(control_out)
-            self._board, board = Board.make(options.places)
+            self._board, board = Board.make(options.most_held)
             mine.callback(self._board.close)
             its.callback(os.close, board)
             bootstrap = ChildBootstrap.make(

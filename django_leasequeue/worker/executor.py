@@ -21,7 +21,7 @@ from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.limit import NO_LIMIT, Limit
 from django_leasequeue.worker.log import about, log_start, logger
-from django_leasequeue.worker.options import WorkerOptions
+from django_leasequeue.worker.options import LARGEST_CLAIM, WorkerOptions
 from django_leasequeue.worker.pools import CoroutinePool, ThreadPool
 from django_leasequeue.worker.progress_writer import ProgressWriter
 from django_leasequeue.worker.running import Run, Running
@@ -29,8 +29,6 @@ from django_leasequeue.worker.settler import Settler
 from django_leasequeue.worker.step_store import StepStore
 from django_leasequeue.worker.stop import Stop
 
-# Jobs of one claim, which holds their rows locked for as long as it takes.
-_LARGEST_CLAIM = 500
 # Seconds that threads have to close their connections.
 _CLOSING = 5.0
 # Seconds for callbacks of the last outcomes, at a stop that has taken all its time: less than
@@ -72,12 +70,14 @@ class Executor:
         # are never claimed ahead.
         self._may_claim_ahead = options.max_jobs is None and options.suspects != "only"
         self._forecast = Forecast()
-        # The runs whose turn it is, and the places that they do not have.
+        # The runs whose turn it is.
         self._active: set[Run] = set()
-        self._places = deque(range(options.places))
+        # A line of the board for each job that is held, and those that nobody has.
+        self._most_held = options.most_held
+        self._lines = deque(range(self._most_held))
         # How many places have to be free before the loop is woken for it, and whether it is.
         self._wake_from, self._woken = 1, False
-        # Whether callbacks hold up the next claim.
+        # Whether what is in hand holds up the next claim.
         self._held_up = False
 
     @property
@@ -91,14 +91,20 @@ class Executor:
         Less than 1 while enough is in hand; then `wake` is called once that changes.
         """
         self._woken = False
-        if self._callbacks.have_enough:
+        if self._has_enough:
             self._held_up = True
             return 0
         ahead = self._ahead()
         # In few claims of many jobs rather than in many of few.
         self._wake_from = 1 - ahead // 2
         free = self.free
-        return min(free + ahead, _LARGEST_CLAIM) if free >= self._wake_from else 0
+        return min(free + ahead, LARGEST_CLAIM) if free >= self._wake_from else 0
+
+    @property
+    def _has_enough(self) -> bool:
+        """Whether a whole claim would be more than it may hold, or callbacks pile up."""
+        held = len(self._running)
+        return self._callbacks.have_enough or held > self._most_held - LARGEST_CLAIM
 
     def _ahead(self) -> int:
         if not self._may_claim_ahead:
@@ -214,13 +220,11 @@ class Executor:
             self._ended(run, instead)
             return False
         self._active.add(run)
-        run.place = self._places.popleft()
+        run.line = self._lines.popleft()
         return True
 
     def _leave(self, run: Run) -> None:
         self._active.discard(run)
-        # Taken again after all others: who had it last is not forgotten before it must be.
-        self._places.append(run.place)
         assert run.started_at is not None
         self._forecast.ended(run.started_at)
 
@@ -273,7 +277,8 @@ class Executor:
 
     def _tell_start(self, run: Run) -> None:
         # Before the task can do any harm, so that its supervisor knows whose doing it was.
-        self._leases.started(run.job, run.place)
+        assert run.line is not None
+        self._leases.started(run.job, run.line)
         log_start(run.job)
 
     def _ended(self, run: Run, outcome: Outcome) -> None:
@@ -287,6 +292,8 @@ class Executor:
             ids[run.job.token, word].append(run.job.id)
         for (token, word), some in ids.items():
             self._leases.finished(token, some, word)
+        self._lines.extend(run.line for run, _ in done if run.line is not None)
+        self._go_on()
         self._wake_if_awaited()
 
     def _over(self, run: Run | Killed) -> None:
@@ -295,10 +302,13 @@ class Executor:
             self._running.remove_killed(run)
         else:
             self._running.remove([run])
-        if self._held_up and not self._callbacks.have_enough:
+        self._go_on()
+        self._wake_if_awaited()
+
+    def _go_on(self) -> None:
+        if self._held_up and not self._has_enough:
             self._held_up = False
             self._wake()
-        self._wake_if_awaited()
 
     def call_for_killed(self) -> None:
         """Have the callbacks called of runs that were killed in another process."""

@@ -102,7 +102,7 @@ class InProcess:
         else:
             self._leases.unused(token)
 
-    def started(self, job: Claimed, place: int) -> None:
+    def started(self, job: Claimed, line: int) -> None:
         """See leases.Leases."""
 
     def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:

@@ -23,10 +23,10 @@ class Leases(Protocol):
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """Tell which jobs the claim returned; without any the token is forgotten."""
 
-    def started(self, job: Claimed, place: int) -> None:
+    def started(self, job: Claimed, line: int) -> None:
         """Tell that a job is about to be run: from now on a death may be its doing.
 
-        `place`: of those that run at once, from 0, each is in another.
+        `line`: a number below `options.most_held`, its own until its outcome is stored.
         """
 
     def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:

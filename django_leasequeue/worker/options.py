@@ -8,6 +8,8 @@ from django_leasequeue.selection import Selection
 # Jobs with which a worker was lost run alone in a process. It takes none of them, or no
 # others, or one at a time whenever nothing else runs.
 SUSPECTS = ("leave", "only", "between")
+# Jobs of one claim, which holds their rows locked for as long as it takes.
+LARGEST_CLAIM = 500
 
 
 class WrongOption(ValueError):
@@ -68,9 +70,9 @@ class WorkerOptions:
         return Selection.parse(self.queues, self.exclude)
 
     @property
-    def places(self) -> int:
-        """How many jobs may run at once in each process."""
-        return self.threads + self.async_tasks
+    def most_held(self) -> int:
+        """How many jobs a process may hold, from their claim until their outcome is stored."""
+        return self.threads + self.async_tasks + 4 * LARGEST_CLAIM
 
     def to_json(self) -> str:
         """Return the options as text, for a child's environment."""

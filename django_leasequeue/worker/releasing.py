@@ -30,7 +30,7 @@ class PendingRelease(Generic[Owner]):
     `death`: how the owner died, which is counted; None if it was told to go, or killed. Of
     an owner that was killed `overdue` are the jobs that it was killed for: they have timed
     out, and the others go back as after a stop, since it was no fault of theirs. `ran`: by
-    token and id, the jobs that it called last: what had not started had no part in a death.
+    token and id, jobs that it called: what had not started had no part in a death.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class PendingRelease(Generic[Owner]):
         self.ids: set[int] = set()
         self._killed: list[Killed] = []
         self._was_killed, self._overdue = bool(overdue), list(overdue)
-        # The jobs that a death is counted for. Of what ran before them no lease is left.
+        # The jobs that a death is counted for. Those whose outcome is stored are not held.
         held = {h.token: h.terms for h in holdings}
         self._started = {
             job_id for token, job_id in ran if job_id in (held.get(token) or ())

@@ -36,9 +36,9 @@ class Reports:
         if not jobs:
             self._sender.send({"do": "unused", "token": token.hex})
 
-    def started(self, job: Claimed, place: int) -> None:
+    def started(self, job: Claimed, line: int) -> None:
         """Tell that a job is about to be run."""
-        self._board.write(place, job.token, job.id)
+        self._board.write(line, job.token, job.id)
 
     def began(self, job: Claimed, task: TaskOptions, deadline: float) -> None:
         """Tell that a task with a timeout is about to be called.

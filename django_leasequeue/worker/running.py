@@ -32,8 +32,8 @@ class Run:
     # When this process got it, and when its turn came: None while it waits for a place.
     came_at: float = field(default_factory=clock.now)
     started_at: float | None = None
-    # Which of the places for jobs that run at once it has, while it runs.
-    place: int = -1
+    # Its line on the board, from its start until its outcome is stored: see leases.started.
+    line: int | None = None
     # Whether its outcome is decided: by its end, or because the job was given back.
     closed: bool = False
     ended_at: float = 0.0

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from django_leasequeue.exceptions import JobRunAborted
+from django_leasequeue.managers import JobQuerySet
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.signals import job_started
@@ -17,7 +18,7 @@ from django_leasequeue.worker.stop import Level
 from tests import tasks, worker_tasks
 from tests.executing import Working
 from tests.factories import JobFactory
-from tests.helpers import eventually
+from tests.helpers import eventually, paused
 from tests.road import row, toy
 from tests.workers import end_leases, with_worker_tasks
 
@@ -108,6 +109,38 @@ def test_quick_jobs_are_claimed_ahead_and_slow_ones_are_not(
     announcement.release()
     assert working.word(job) == "succeeded"
     assert working.executor.room() > 100
+
+
+def test_a_job_keeps_its_line_of_the_board_until_its_outcome_is_stored(working):
+    """Else a death would not be counted for what ran and is not stored."""
+    with paused(JobQuerySet, "settle") as pause:
+        jobs = [tasks.add.dispatch(1, 1).job]
+        working.start_all()
+        pause.wait()
+        jobs += [tasks.add.dispatch(1, number).job for number in range(10)]
+        working.start_all()
+        eventually(lambda: len(working.lines) == 11)
+        assert len(set(working.lines.values())) == 11
+        pause.resume()
+    for job in jobs:
+        assert working.word(job) == "succeeded"
+    eventually(lambda: len(working.executor._lines) == working.executor._most_held)
+
+
+def test_nothing_is_claimed_while_too_much_is_not_stored(working, monkeypatch):
+    monkeypatch.setattr(working.executor, "_most_held", executing.LARGEST_CLAIM + 1)
+    with paused(JobQuerySet, "settle") as pause:
+        jobs = [tasks.add.dispatch(1, number).job for number in range(2)]
+        working.start_all()
+        pause.wait()
+        eventually(lambda: working.executor.free == 1)
+        assert working.executor.room() == 0
+        woken = len(working.wakes)
+        pause.resume()
+    for job in jobs:
+        assert working.word(job) == "succeeded"
+    eventually(lambda: len(working.wakes) > woken)
+    assert working.executor.room() >= 1
 
 
 @pytest.mark.parametrize("given", [{"max_jobs": 9}, {"suspects": "only"}])
