@@ -24,6 +24,8 @@ from django_leasequeue.worker.lease_table import shortest_lease
 # Of the shortest lease; there is time for a renewal and a second one, then.
 _PART = 6
 _SHORTEST, _LONGEST = 1.0, 30.0
+# So many times as long the server goes on by itself.
+_ABANDONED = 2
 # Seconds between two looks for calls that are over their time.
 _LOOK_EVERY = 0.5
 
@@ -67,6 +69,11 @@ class Bounded:
         with _lock:
             _calls.pop(id(self), None)
         self._used_at = clock.now()
+
+
+def longest_statement() -> float:
+    """Return the seconds within which the server ends a statement whose asker has gone."""
+    return _ABANDONED * _patience()
 
 
 def _patience() -> float:
@@ -118,8 +125,8 @@ def _limit_session(connection: Any, **_: Any) -> None:
         limits = {
             "lock_timeout": seconds,
             # The server does not notice by itself that a statement's asker has gone.
-            "statement_timeout": 2 * seconds,
-            "idle_in_transaction_session_timeout": 2 * seconds,
+            "statement_timeout": _ABANDONED * seconds,
+            "idle_in_transaction_session_timeout": _ABANDONED * seconds,
         }
         calls = [f"SET_CONFIG('{name}', %s, FALSE)" for name in limits]
         values = [f"{int(value * 1000)}ms" for value in limits.values()]

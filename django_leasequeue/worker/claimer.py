@@ -4,10 +4,13 @@ from functools import partial
 from typing import Protocol
 from uuid import UUID, uuid4
 
-from django_leasequeue import clock
+from django.db import connections
+
+from django_leasequeue import clock, db
 from django_leasequeue.models import Job
 from django_leasequeue.transitions.claim import Claim
 from django_leasequeue.worker.bounded import Bounded
+from django_leasequeue.worker.doubtful import Doubtful
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.outage import Outage
@@ -41,17 +44,21 @@ class Claimer:
         self._selection = options.selection
         self._outage = Outage("claim jobs", options.database)
         self._bounded = Bounded(options.database)
+        self._doubtful = Doubtful(options.database, self._bounded, leases)
         self._expired_at = clock.now()
         # Announced, and not known to have taken a job.
         self._token: UUID | None = None
         # When a claim with it was first sent whose answer was lost; None for a fresh one.
         self._since: float | None = None
+        # When it was lost, if the server may have gone on with it.
+        self._lost_at: float | None = None
 
     def claim(self, limit: int, alone: bool = False) -> Claim | None:
         """Claim up to `limit` jobs; None, after a pause, if that is not possible now.
 
         `alone`: whether to take those that run alone, or all others.
         """
+        self._doubtful.give_back()
         token = self._announced()
         if token is None:
             self._wakeup.sleep(_UNHEARD_PAUSE)
@@ -78,36 +85,45 @@ class Claimer:
         except Exception as error:
             # Whatever it is, a worker that ended for it would meet it again. The same token
             # is used until there is an answer: what it may have taken nobody else runs.
-            self._since = now if self._since is None else self._since
+            if self._since is None:
+                connection = connections[self._options.database]
+                lost = db.is_connection_lost(error, connection)
+                self._since, self._lost_at = now, clock.now() if lost else None
             self._wakeup.sleep(self._outage.failed(error))
             return None
         if self._since is None or claim.jobs:
             # A look for what a claim took says nothing of the next claim.
             self._outage.worked()
         if self._since is not None and not claim.jobs:
-            # Should that claim come through even now, its leases end by themselves.
             self._token = None
-            self._leases.claimed(token, [])
-        self._since = None
+            if self._lost_at is None:
+                self._leases.claimed(token, [])
+            else:
+                self._doubtful.add(token, self._lost_at)
+        self._since = self._lost_at = None
         if expired:
             self._expired_at = now + _EXPIRED_EVERY
         if claim.jobs:
             self._token = None
             self._leases.claimed(token, claim.jobs)
+        look_in = self._doubtful.due_in
+        if look_in is not None:
+            due_in = look_in if claim.due_in is None else min(claim.due_in, look_in)
+            claim = claim._replace(due_in=due_in)
         return claim
 
     def close(self) -> None:
-        """Tell that no claim will follow, and give back what the last one may have taken."""
-        if self._token is None:
-            return
-        if self._since is not None:
-            try:
-                with self._bounded:
-                    Job.objects.using(self._options.database).release(self._token)
-            except Exception as error:
-                # What it took, if anything, is run again when the lease ends.
-                self._outage.failed(error)
-        self._leases.claimed(self._token, [])
+        """Tell that no claim will follow, and give back what the last ones may have taken.
+
+        Of a token that is still doubtful nothing is told: whoever renews the leases gives
+        back what it takes later.
+        """
+        token, lost_at = self._token, self._lost_at
+        if token is not None and self._since is not None:
+            self._doubtful.add(token, clock.now() if lost_at is None else lost_at)
+        elif token is not None:
+            self._leases.claimed(token, [])
+        self._doubtful.give_back()
 
     def _announced(self) -> UUID | None:
         """Return a token that took no jobs yet, if whoever renews leases has heard of it."""

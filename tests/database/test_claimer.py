@@ -7,6 +7,7 @@ from django.db import OperationalError
 
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
+from django_leasequeue.worker import doubtful
 from django_leasequeue.worker.claimer import Claimer
 from django_leasequeue.worker.wakeup import Wakeup
 from tests.factories import JobFactory
@@ -167,6 +168,7 @@ def test_expired_leases_are_looked_for_once_in_two_seconds(claimer, monkeypatch)
 @pytest.mark.django_db(transaction=True)
 def test_an_outage_takes_one_token(claimer, leases, monkeypatch):
     """Every try with a token of its own would leave as many for the keeper to renew."""
+    monkeypatch.setattr(doubtful, "longest_statement", lambda: 0.0)
     real, broken = QUERYSET.claim, [True]
 
     def claim(self, *args, **kwargs):
@@ -180,8 +182,8 @@ def test_an_outage_takes_one_token(claimer, leases, monkeypatch):
     broken.clear()
     JobFactory(queue="default")
     assert claimer.claim(4).jobs == []  # by then it is known that nothing was taken
-    assert leases.said[1:] == [("claimed", token, [])]
     assert len(claimer.claim(4).jobs) == 1
+    assert leases.said[1] == ("claimed", token, [])
 
 
 @pytest.mark.django_db(transaction=True)
