@@ -1,5 +1,8 @@
 """Release: running -> pending, given back by whoever holds the token."""
 
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -39,14 +42,38 @@ def _release(rows, token: UUID, ids, death, alone) -> set[int]:
     known = list(found.values_list("pk", flat=True))
     if not known:
         return set()
-    released = set()
+    released: set[int] = set()
     with db.write_transaction(rows):
-        mine = {"processing_token": token, "status": Status.RUNNING}
-        held = db.by_key(rows, known, **mine).order_by("pk")
-        for row in db.take(rounds.interrupted(held)):
-            changes = rounds.after_interruption(row, death, alone)
-            buffer = db.DatabaseNow(conf.safety_buffer(row.queue))
-            lasting = db.by_key(rows, [row.pk], **mine, processing_until__gt=buffer)
-            if lasting.update(**changes):
-                released.add(row.pk)
+        held = db.by_key(rows, known, **_mine(token)).order_by("pk")
+        for (buffer, _), group in _alike(db.take(rounds.interrupted(held)), death):
+            changes = rounds.after_interruption(group[0], death, alone)
+            ids = {row.pk for row in group}
+            released |= _written(rows, token, ids, buffer, changes)
     return released
+
+
+def _mine(token: UUID) -> dict[str, Any]:
+    return {"processing_token": token, "status": Status.RUNNING}
+
+
+def _alike(found: Iterable[Any], death: str | None):
+    """Return the rows in groups of which each gets the same; nearly always it is one group."""
+    groups = defaultdict(list)
+    for row in found:
+        plain = death is None and not row.rerun and row.cancel_requested_at is None
+        groups[conf.safety_buffer(row.queue), None if plain else row.pk].append(row)
+    return groups.items()
+
+
+def _written(
+    rows, token: UUID, ids: set[int], buffer: float, changes: dict
+) -> set[int]:
+    """Update those of these locked rows whose leases last, and return their ids."""
+    until = db.DatabaseNow(buffer)
+    lasting = db.by_key(rows, ids, **_mine(token), processing_until__gt=until)
+    with db.forced(rows):
+        number = lasting.update(**changes)
+    if number == len(ids):
+        return ids
+    left = db.by_key(rows, ids, **_mine(token)).order_by()
+    return ids - set(left.values_list("pk", flat=True))
