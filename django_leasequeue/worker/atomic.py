@@ -20,7 +20,7 @@ from django_leasequeue.db.transactions import read_committed
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Outcome, Released, RetryLater, Succeeded
 from django_leasequeue.transitions.settle import Settled, Verdict
-from django_leasequeue.worker import connections, endings
+from django_leasequeue.worker import connections, endings, forks
 from django_leasequeue.worker.call import Call, prepare
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.log import about, logger
@@ -91,7 +91,8 @@ class _Attempt:
 
     def run(self) -> Ended:
         try:
-            with read_committed(self.using):
+            # Callbacks that the task gave to on_commit() may fork, too.
+            with forks.Original(), read_committed(self.using):
                 self._work()
         except _RollBack:
             pass

@@ -15,6 +15,7 @@ from django_leasequeue.hooks import Callback, EndedRun, load
 from django_leasequeue.outcomes import Failed, Outcome, RetryLater, Succeeded
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.signals import job_settled
+from django_leasequeue.worker import forks
 from django_leasequeue.worker.connections import JobConnections
 from django_leasequeue.worker.events import send
 from django_leasequeue.worker.log import about, logger
@@ -38,7 +39,7 @@ def call_all(job: Claimed, task: TaskOptions | None, outcome: Outcome) -> None:
         return
     try:
         # Whatever transaction it leaves open is not the next one's.
-        with JobConnections():
+        with JobConnections(), forks.Original():
             _call(callback, ended_run(job, outcome))
     except BaseException as error:  # it may raise even SystemExit
         logger.error(
@@ -61,7 +62,9 @@ def _call(callback: Callback, ended: EndedRun) -> None:
 
 async def _awaited(made: Any) -> None:
     try:
-        await made
+        # Of a copy only this thread is there, and whoever waits for it is not.
+        with forks.Original():
+            await made
     except (SystemExit, KeyboardInterrupt) as error:
         # These would end the event loop on their way out.
         raise RuntimeError(f"It raised {type(error).__name__}.") from error

@@ -13,6 +13,7 @@ from django_leasequeue.claimed import Claimed
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Cancelled, Outcome
 from django_leasequeue.transitions.settle import Settled, Verdict
+from django_leasequeue.worker import forks
 from django_leasequeue.worker.connections import JobConnections, close_all
 from django_leasequeue.worker.log import (
     LOST,
@@ -31,7 +32,7 @@ def send(signal: Signal, job: Claimed, **more: Any) -> None:
         return
     try:
         # Whatever transaction a receiver leaves open is not the job's.
-        with JobConnections():
+        with JobConnections(), forks.Original():
             answers = signal.send_robust(Job, claimed=job, **more)
     except BaseException as error:  # a receiver may raise even SystemExit
         _tell_error(signal, job, "a receiver, the last that was called", error)

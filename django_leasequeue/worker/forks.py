@@ -1,4 +1,4 @@
-"""What a task forks shares no database connection with the worker.
+"""What a task forks shares no database connection with the worker, and is no second worker.
 
 A forked process inherits the sockets of every thread. One query or one close there, even
 the one that Python makes at its end, breaks the connection for its owner: on MySQL a single
@@ -32,8 +32,26 @@ def guard() -> None:
             os.register_at_fork(after_in_child=_give_up_connections)
 
 
+class Original:
+    """A block that runs code of the project's, which a process forked there does not leave.
+
+    It is ended by `end_copy` instead.
+    """
+
+    __slots__ = ("_process",)
+
+    def __enter__(self) -> None:
+        self._process = os.getpid()
+
+    def __exit__(
+        self, kind: object, error: BaseException | None, trace: object
+    ) -> None:
+        if os.getpid() != self._process:
+            end_copy(error)
+
+
 def end_copy(error: BaseException | None) -> None:
-    """End this process: a copy of the worker that a task forked, and that left the task.
+    """End this process: a copy of the worker that a task or a hook forked, and that left it.
 
     It must not go on as a second worker with the first one's jobs. The exit status is what
     Python would give for `error`, the exception that left the task, if any.

@@ -20,6 +20,7 @@ from django.dispatch import receiver
 from django_leasequeue import hooks
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.conf import conf
+from django_leasequeue.worker import forks
 from django_leasequeue.worker.connections import JobConnections
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.log import about, logger
@@ -68,9 +69,10 @@ class Around:
                 self._connections = JobConnections()
                 self._connections.__enter__()
             try:
-                manager = make(self._context)
-                leave = manager.__exit__
-                manager.__enter__()
+                with forks.Original():
+                    manager = make(self._context)
+                    leave = manager.__exit__
+                    manager.__enter__()
             except BaseException as error:
                 self._failed(path, error)
             else:
@@ -80,7 +82,8 @@ class Around:
     def __exit__(self, *_: object) -> None:
         for path, leave in reversed(self._leave):
             try:
-                leave(*self._raised())
+                with forks.Original():
+                    leave(*self._raised())
             except BaseException as error:
                 self._failed(path, error)
         self.error = None  # whose traceback holds this object in its turn
@@ -91,13 +94,14 @@ class Around:
     async def __aenter__(self) -> "Around":
         for path, make in loaded():
             try:
-                manager = make(self._context)
-                if hasattr(manager, "__aenter__"):
-                    leave = manager.__aexit__
-                    await manager.__aenter__()
-                else:
-                    leave = manager.__exit__
-                    manager.__enter__()
+                with forks.Original():
+                    manager = make(self._context)
+                    if hasattr(manager, "__aenter__"):
+                        leave = manager.__aexit__
+                        await manager.__aenter__()
+                    else:
+                        leave = manager.__exit__
+                        manager.__enter__()
             except BaseException as error:
                 if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                     await self.__aexit__()
@@ -110,9 +114,10 @@ class Around:
     async def __aexit__(self, *_: object) -> None:
         for path, leave in reversed(self._leave):
             try:
-                left = leave(*self._raised())
-                if hasattr(left, "__await__"):
-                    await left
+                with forks.Original():
+                    left = leave(*self._raised())
+                    if hasattr(left, "__await__"):
+                        await left
             except BaseException as error:
                 self._failed(path, error)
         self.error = None
