@@ -11,8 +11,8 @@ def run_job(job_id: int, *, using: str | None = None) -> str:
     `using`: the database's alias. Returns "succeeded", "failed", "to be retried", "snoozed",
     "cancelled", "lost" (the lease was, so that the outcome does not count) or "given back"
     (a signal has ended the run). Raises JobNotRunnable for a job that is not pending,
-    RuntimeError in a transaction, or if autocommit is off. Everything is done in other threads,
-    so the caller's connections stay as they are.
+    RuntimeError in a transaction, or if autocommit is off, and TypeError for what is no id.
+    Everything is done in other threads, so the caller's connections stay as they are.
     """
     # Here, since this module may be imported before the models can be.
     from django_leasequeue.worker import single

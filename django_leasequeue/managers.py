@@ -3,6 +3,7 @@
 Each verb is one line; the room it leads to is in `transitions`.
 """
 
+from collections import Counter
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -82,11 +83,13 @@ class JobQuerySet(VerbQuerySet):
 
     def counts(self) -> dict[Status, int]:
         """Return how many of these jobs are in each status, by status, 0 included."""
-        found = (
-            self.order_by().values_list("status").annotate(number=models.Count("pk"))
-        )
-        numbers = dict(found)
-        return {status: numbers.get(status.value, 0) for status in Status}
+        self._refuse_combined()
+        if self.query.is_sliced:
+            numbers = Counter(status for _, status in self.values_list("pk", "status"))
+        else:
+            rows = self.order_by().values_list("status")
+            numbers = Counter(dict(rows.annotate(number=models.Count("pk"))))
+        return {status: numbers[status.value] for status in Status}
 
     def wait(self, timeout: Duration | None = None) -> dict[Status, int]:
         """Wait until none of these jobs waits or runs, and return their counts().
@@ -108,6 +111,7 @@ class JobQuerySet(VerbQuerySet):
     await_all.queryset_only = True  # type: ignore[attr-defined]
 
     def _wait(self, timeout: Duration | None) -> results.Wait:
+        self._refuse_combined()
         rows = self._everything()
         return results.Wait(
             partial(results.have_ended, self.using(rows.db), rows), timeout
@@ -296,10 +300,18 @@ class JobQuerySet(VerbQuerySet):
 
     def _chosen(self):
         """Return the whole table's rows, and the ids of those in this queryset."""
+        self._refuse_combined()
         rows = self._everything()
         mine = self if self.query.is_sliced else self.order_by()
         ids = mine.using(rows.db).values_list("pk", flat=True)
         return rows, sorted(set(ids))
+
+    def _refuse_combined(self) -> None:
+        if self.query.combinator:
+            raise TypeError(
+                f"This can't be asked of a queryset made by {self.query.combinator}(). Make "
+                "it with filter() and |, & or ~Q, or choose the jobs by pk__in=[...]."
+            )
 
     def _everything(self):
         """Return the whole table's rows, where they are written."""

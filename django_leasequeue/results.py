@@ -97,6 +97,9 @@ def has_ended(job, rows) -> bool:
 
 def have_ended(jobs, rows) -> bool:
     """Look whether none of these jobs waits or runs; `jobs`: a queryset, asked anew."""
+    if jobs.query.is_sliced:
+        found = jobs.values_list("pk", "status")
+        return _seen(lambda: all(status in FINAL for _, status in found.all()), rows)
     unfinished = jobs.filter(status__in=[Status.PENDING, Status.RUNNING])
     # From the newest on, which mostly end last.
     newest = unfinished.order_by("-pk").values_list("pk", flat=True)

@@ -26,7 +26,7 @@ class QueueQuerySet(VerbQuerySet):
         wants it so; `reason`: why; both for people. The queue need not have had a job yet.
 
         Returns False if it was paused already: then nothing changes. Raises ValueError for
-        what can't be a queue's name.
+        what can't be a queue's name, TypeError for what is no str.
         """
         rows = self._rows()
         with db.saying_what_to_migrate(rows):

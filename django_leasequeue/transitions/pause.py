@@ -4,6 +4,7 @@ Two who do the same at once get two answers, of which one says that it changed s
 """
 
 from functools import partial
+from typing import Any
 
 from django.db.models import QuerySet
 
@@ -21,8 +22,8 @@ def pause(rows: QuerySet, name: str, by: str, reason: str) -> bool:
     name = checked(name)
     paused = {
         "paused_at": db.DatabaseNow(),
-        "paused_by": _fit(rows, "paused_by", by),
-        "reason": _fit(rows, "reason", reason),
+        "paused_by": _fit(rows, "paused_by", _given("by", by)),
+        "reason": _fit(rows, "reason", _given("reason", reason)),
     }
     running = rows.filter(name=name, paused_at__isnull=True)
     if _written(running, paused):
@@ -40,7 +41,7 @@ def resume(rows: QuerySet, name: str, by: str, jobs: str) -> bool:
     resumed = {
         "paused_at": None,
         "resumed_at": db.DatabaseNow(),
-        "resumed_by": _fit(rows, "resumed_by", by),
+        "resumed_by": _fit(rows, "resumed_by", _given("by", by)),
     }
     changed = _written(rows.filter(name=name, paused_at__isnull=False), resumed)
     if changed:
@@ -59,6 +60,13 @@ def checked(name: str) -> str:
     if name == "*":
         raise ValueError("'*' is no queue. Pause or resume each by its name.")
     return name
+
+
+def _given(argument: str, text: Any) -> str:
+    if isinstance(text, str):
+        return text
+    such = ", such as user.get_username()" if argument == "by" else ""
+    raise TypeError(f"{argument} must be a str{such}, not {type(text).__name__}.")
 
 
 def _fit(rows: QuerySet, column: str, text: str) -> str:

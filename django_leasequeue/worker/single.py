@@ -4,6 +4,7 @@ import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from operator import index
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -120,6 +121,10 @@ class OneClaim:
 
 def run(job_id: int, using: str | None) -> str:
     """See jobs.run_job."""
+    if isinstance(job_id, bool) or not hasattr(job_id, "__index__"):
+        kind = type(job_id).__name__
+        raise TypeError(f"job_id must be an int, such as job.pk, not {kind}.")
+    job_id = index(job_id)
     database = using or router.db_for_write(Job)
     if db.in_transaction(connections[database]):
         raise RuntimeError(

@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import IntegrityError, transaction
 
@@ -66,6 +67,19 @@ def test_what_can_not_be_a_name_is_refused(name):
     for verb in (Queue.objects.pause, Queue.objects.resume):
         with pytest.raises((TypeError, ValueError)):
             verb(name)
+    assert not Queue.objects.exists()
+
+
+@pytest.mark.parametrize("given", [None, 1, b"ann", User(username="ann")], ids=repr)
+def test_who_and_why_are_texts(given):
+    """A user object is none: it would be stored as something else than its name."""
+    who = r"by must be a str, such as user\.get_username\(\)"
+    with pytest.raises(TypeError, match=who):
+        Queue.objects.pause("mail", by=given)
+    with pytest.raises(TypeError, match=who):
+        Queue.objects.resume("mail", by=given)
+    with pytest.raises(TypeError, match="reason must be a str, not"):
+        Queue.objects.pause("mail", reason=given)
     assert not Queue.objects.exists()
 
 

@@ -293,6 +293,30 @@ def test_a_group_is_waited_for(wait):
 
 
 @all_of
+def test_some_of_a_group_are_counted_and_waited_for(wait):
+    JobFactory.create_batch(3, group="a", succeeded=True)
+    JobFactory(group="a")
+    jobs = Job.objects.group("a").order_by("pk")
+    assert (jobs[:2].counts()["succeeded"], jobs[2:].counts()["pending"]) == (2, 1)
+    assert jobs.distinct()[:3].counts()["succeeded"] == 3
+    assert wait(jobs[:3])["succeeded"] == 3
+    assert wait(jobs[1:1])["succeeded"] == 0
+    with pytest.raises(WaitTimeout, match="1 of 2 jobs"):
+        wait(jobs[2:], 0)
+
+
+@pytest.mark.parametrize("verb", ["counts", "wait", "await_all", "cancel", "retry"])
+def test_combined_querysets_are_refused(verb):
+    job = JobFactory(group="a")
+    jobs = Job.objects.group("a").union(Job.objects.group("b"))
+    call = getattr(jobs, verb)
+    call = async_to_sync(call) if verb == "await_all" else call
+    with pytest.raises(TypeError, match=r"made by union\(\). Make it with filter\(\)"):
+        call()
+    assert set(Job.objects.pending()) == {job}
+
+
+@all_of
 def test_a_group_that_does_not_end(wait):
     JobFactory(group="a")
     JobFactory(group="a", succeeded=True)

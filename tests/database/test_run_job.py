@@ -193,6 +193,14 @@ def test_a_claim_whose_answer_is_lost_is_taken_back(monkeypatch):
     assert (values["status"], values["attempts"]) == (Status.PENDING, 0)
 
 
+@pytest.mark.parametrize("given", [None, True, 1.5, "1", b"1", float("inf")], ids=repr)
+def test_what_is_no_id(given):
+    JobFactory(pk=1)
+    with pytest.raises(TypeError, match="job_id must be an int"):
+        run_job(given)
+    assert row(1)["claims"] == 0
+
+
 def test_not_in_a_transaction():
     with transaction.atomic(), pytest.raises(RuntimeError, match="in a transaction"):
         run_job(JobFactory().pk)
