@@ -13,8 +13,10 @@ class LeaseQueueConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self):
-        """Register the system checks."""
+        """Register the system checks, and note which databases the settings name."""
         # Not at the top: it imports the models, which are not ready before this.
         from django_leasequeue.checks import register_all
+        from django_leasequeue.db.configured import remember_names
 
         register_all()
+        remember_names()

@@ -1,4 +1,4 @@
-"""Whether the database has the tables that this code expects."""
+"""What has to be so before a worker starts: above all, the tables that this code expects."""
 
 from django.db import InterfaceError, OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
@@ -6,6 +6,11 @@ from django.db.migrations.executor import MigrationExecutor
 from django_leasequeue.models import Job
 from django_leasequeue.worker import bounded
 from django_leasequeue.worker.log import logger
+
+IN_TRANSACTION = (
+    "can't be called in a transaction: jobs are run and settled in others, which can't see "
+    "what is not committed. A test that calls it is a TransactionTestCase."
+)
 
 
 def missing_migrations(database: str) -> list[str]:

@@ -25,6 +25,7 @@ from django_leasequeue.worker.log import RELEASED, WORDS
 from django_leasequeue.worker.loop import Loop
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.progress import Progress
+from django_leasequeue.worker.readiness import IN_TRANSACTION
 from django_leasequeue.worker.stop import Level, Stop
 
 # Seconds for which a row that somebody else has locked is asked for again.
@@ -127,10 +128,7 @@ def run(job_id: int, using: str | None) -> str:
     job_id = index(job_id)
     database = using or router.db_for_write(Job)
     if db.in_transaction(connections[database]):
-        raise RuntimeError(
-            "run_job() can't be called in a transaction: the job is run and settled in "
-            "others, which can't see what is not committed."
-        )
+        raise RuntimeError(f"run_job() {IN_TRANSACTION}")
     single = Single(one_job(job_id, database, conf.shutdown_timeout))
     single.run()
     return single.word

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from django.core import checks
 from django.core.management import CommandError, call_command
-from django.db import OperationalError, connections
+from django.db import OperationalError, connection, connections, transaction
 from django.db.backends.signals import connection_created
 
 from django_leasequeue.db import DatabaseNow
@@ -144,6 +144,40 @@ def test_without_a_settings_module_children_are_refused(monkeypatch):
     monkeypatch.delenv("DJANGO_SETTINGS_MODULE")
     with pytest.raises(CommandError, match="--in-process"):
         call_command("runjobs", "--drain")
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+def test_children_that_would_open_another_database_are_refused():
+    """A test's database is not the one that the settings name: they would run real jobs."""
+    with scratch_database() as alias:
+        with pytest.raises(
+            CommandError, match=r"such as a test's.*Use --in-process, or"
+        ):
+            call_command("runjobs", "--drain", f"--database={alias}")
+        call_command("runjobs", "--drain", "--in-process", f"--database={alias}")
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'", reason="SQLite only")
+def test_children_that_could_not_open_a_database_in_memory_are_refused(monkeypatch):
+    monkeypatch.setattr(connection, "is_in_memory_db", lambda: True, raising=False)
+    with pytest.raises(CommandError, match="Use --in-process, or"):
+        call_command("runjobs", "--drain")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["--drain"], 1), (["--drain", "--in-process"], 1), (["--job=1"], 2)],
+    ids=str,
+)
+def test_in_a_transaction_nothing_is_run(arguments, code):
+    with (
+        transaction.atomic(),
+        pytest.raises(
+            CommandError, match=r"in a trans.*TransactionTestCase"
+        ) as refused,
+    ):
+        call_command("runjobs", *arguments)
+    assert refused.value.returncode == code
 
 
 @pytest.mark.django_db(transaction=True, databases=["default", "other"])

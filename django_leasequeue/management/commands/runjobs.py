@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, InterfaceError, OperationalError, connections
 
+from django_leasequeue.db.configured import is_as_configured
 from django_leasequeue.exceptions import JobNotRunnable
 from django_leasequeue.management.worker_options import (
     warn_of_unknown_queues,
@@ -18,7 +19,7 @@ from django_leasequeue.worker import bounded, log
 from django_leasequeue.worker.connections import close_idle
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.progress import Progress, drain_display
-from django_leasequeue.worker.readiness import missing_migrations
+from django_leasequeue.worker.readiness import IN_TRANSACTION, missing_migrations
 from django_leasequeue.worker.waiting import due_jobs, jobs_left
 
 
@@ -116,6 +117,10 @@ class Command(BaseCommand):
             given["verbosity"] = max(given["verbosity"], 1) - 1
         log.configure(given["verbosity"])
         options = worker_options(given)
+        if connections[options.database].in_atomic_block:
+            raise CommandError(
+                f"runjobs {IN_TRANSACTION}", returncode=1 if options.job is None else 2
+            )
         missing = missing_migrations(options.database)
         if missing:
             raise CommandError(
@@ -183,6 +188,13 @@ class Command(BaseCommand):
             raise CommandError(
                 "Child processes find the project by DJANGO_SETTINGS_MODULE, which is not "
                 "set. Set it, or use --in-process."
+            )
+        if not is_as_configured(connections[options.database]):
+            raise CommandError(
+                f"Child processes open the database that the settings name for "
+                f"{options.database!r}, but here it is another one, such as a test's: they "
+                "would run other jobs than these. Use --in-process, or run_job(), in a "
+                "TransactionTestCase."
             )
         supervisor = Supervisor(options, progress)
         supervisor.run()
