@@ -194,7 +194,7 @@ def workers_lost(job: Claimed, limit: int) -> Failed:
         f"MAX_RECOVERIES allows {limit}. It was not run again. Such a task crashes its "
         "process, uses up "
         "its memory, or calls os._exit(); each loss that was seen stands among the errors. "
-        "Mend the task, then dispatch it again."
+        "Mend the task, then run it again: job.retry()."
     )
     return Failed(entry(job, error), counted=False)
 

@@ -298,6 +298,7 @@ def test_the_setting_limits_lost_workers(settings):
     assert outcome.error["exception_class"].endswith("WorkersLost")
     assert "2 workers were lost" in outcome.error["message"]
     assert "allows 1" in outcome.error["message"]
+    assert "job.retry()" in outcome.error["message"]
 
 
 def test_the_backoff_of_the_task_comes_before_that_of_the_queue(settings):
