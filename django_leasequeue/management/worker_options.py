@@ -35,6 +35,16 @@ _OF_MANY = {
 
 def worker_options(given: dict[str, Any]) -> WorkerOptions:
     """Return the options, with settings for what is not given. Raises CommandError."""
+    try:
+        return _worker_options(given)
+    except CommandError as error:
+        if given["job"] is not None:
+            # As for any job that could not be run; 1 says that it ran and has not succeeded.
+            error.returncode = 2
+        raise
+
+
+def _worker_options(given: dict[str, Any]) -> WorkerOptions:
     for names, problem in _CONTRADICTIONS.items():
         if all(given[name] for name in names):
             raise CommandError(problem)

@@ -99,8 +99,9 @@ def drain_here(capsys):
     ],
 )
 def test_options_that_make_no_sense_are_refused(arguments, message):
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(CommandError, match=message) as caught:
         call_command("runjobs", *arguments)
+    assert caught.value.returncode == (2 if "--job=1" in arguments else 1)
 
 
 def test_a_database_that_does_not_exist_is_told_with_those_that_do():
