@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from django_leasequeue import Dedup, db
+from django_leasequeue import Dedup, db, ownership
 from django_leasequeue.db import DatabaseNow, locks
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
@@ -215,7 +215,7 @@ def test_a_rerun_by_a_caller_slower_than_the_lease_costs_the_run(settings):
 def test_no_lock_stays_on_a_job_that_starts_meanwhile(many):
     """A worker claims the holder between the caller's look and its lock."""
     first = dispatch("k").job
-    with caller() as slow, paused(owners, "holds") as pause:
+    with caller() as slow, paused(ownership, "holds") as pause:
         slow.begin()
         if many:
             ours = slow.start(
@@ -398,7 +398,7 @@ def test_a_run_that_starts_between_look_and_change_keeps_its_arguments(asked):
 def test_an_id_that_moves_between_look_and_take_over():
     """Two see a finished owner; the second finds that the first has taken the id."""
     former = owner(succeeded=True, dedup_id="k")
-    with caller() as other, paused(owners, "holds", after=True) as pause:
+    with caller() as other, paused(ownership, "holds", after=True) as pause:
         ours = other.start(dispatch, "k")
         pause.wait()
         winner = dispatch("k")
@@ -413,7 +413,7 @@ def test_an_id_that_moves_between_look_and_take_over():
 def test_an_owner_that_is_removed_between_look_and_take_over():
     """Its row is gone: the id is free, and nothing says that it does not exist."""
     former = owner(succeeded=True, dedup_id="k")
-    with caller() as other, paused(owners, "holds", after=True) as pause:
+    with caller() as other, paused(ownership, "holds", after=True) as pause:
         ours = other.start(dispatch, "k")
         pause.wait()
         Job.objects.filter(pk=former.pk).delete()
