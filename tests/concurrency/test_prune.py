@@ -6,10 +6,9 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
-from django.db.models import QuerySet
 
 from django_leasequeue import Dedup, db
-from django_leasequeue.db import DatabaseNow
+from django_leasequeue.db import DatabaseNow, removal
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.transitions import prune as pruning
@@ -147,7 +146,10 @@ def test_a_dispatch_in_a_callers_transaction_is_not_waited_for():
 def test_a_dispatch_waits_for_no_more_than_a_step():
     """One that finds a row which is being removed gets a new job once that is committed."""
     old(**QUEUED, dedup_id="a", dedup_hold="finished")
-    with paused(QuerySet, "delete", after=True) as pause, in_thread(prune) as pruner:
+    with (
+        paused(removal, "delete_leftovers", after=True) as pause,
+        in_thread(prune) as pruner,
+    ):
         pause.wait()
         with caller() as one:
             waiting = one.start(lambda: door().dispatch(1, 2).outcome)
@@ -194,7 +196,10 @@ def test_167_workers_go_on_beside_a_prune():
         old()
     JobFactory.create_batch(3)
     [first, *_] = claim(1)
-    with paused(QuerySet, "delete", after=True) as pause, in_thread(prune) as pruner:
+    with (
+        paused(removal, "delete_leftovers", after=True) as pause,
+        in_thread(prune) as pruner,
+    ):
         pause.wait()
         with caller() as one:
             assert one.do(lambda: len(claim(1))) == 1
