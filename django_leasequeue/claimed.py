@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django_leasequeue import clock
+from django_leasequeue import clock, db
 from django_leasequeue.fields import read_json
 from django_leasequeue.states import Status
 
@@ -72,3 +72,14 @@ class Claimed:
         """Return the database's present time, reckoned from the claim without a query."""
         elapsed = clock.now() - self.sent_at
         return (self.claimed_at + timedelta(seconds=elapsed)).astimezone(UTC)
+
+
+def held(rows, job: Claimed):
+    """Return the job's row as long as it is this claim's and more than the buffer is left."""
+    return db.by_key(
+        rows,
+        [job.id],
+        processing_token=job.token,
+        status=Status.RUNNING,
+        processing_until__gt=db.DatabaseNow(job.buffer),
+    )

@@ -3,8 +3,7 @@
 from django.db.models import QuerySet, TextField, Value
 
 from django_leasequeue import db
-from django_leasequeue.claimed import Claimed
-from django_leasequeue.states import Status
+from django_leasequeue.claimed import Claimed, held
 
 # Seconds for which it runs again by itself, and waits for a lock; the next one comes soon.
 RERUN_FOR = 1.0
@@ -15,19 +14,9 @@ def progress(rows: QuerySet, job: Claimed, text: str) -> bool:
 
     Then nothing is written: the token is another's by now, or the lease too close to its end.
     """
-    write = db.waiting_at_most(_held(rows, job), RERUN_FOR)
+    write = db.waiting_at_most(held(rows, job), RERUN_FOR)
     value = Value(text, output_field=TextField())
     found = db.rerun(
         lambda: write.update(progress=value), using=rows.db, seconds=RERUN_FOR
     )
     return bool(found)
-
-
-def _held(rows, job: Claimed):
-    return db.by_key(
-        rows,
-        [job.id],
-        processing_token=job.token,
-        status=Status.RUNNING,
-        processing_until__gt=db.DatabaseNow(job.buffer),
-    )

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import BooleanField, Case, Exists, F, OuterRef, Value, When
 
 from django_leasequeue import db
-from django_leasequeue.claimed import Claimed
+from django_leasequeue.claimed import Claimed, held
 from django_leasequeue.exceptions import JobRunAborted
 from django_leasequeue.rounds import UNSUSPECTED
 from django_leasequeue.states import Status
@@ -53,10 +53,10 @@ def _record(rows, job: Claimed, name, result, seconds, first: bool) -> bool:
     if not first or is_new:
         return _insert(rows, job, name, result, seconds)
     with db.write_transaction(rows):
-        if not db.take(_held(rows, job).values_list("pk", flat=True)):
+        if not db.take(held(rows, job).values_list("pk", flat=True)):
             return False
         if job.recoveries:
-            _held(rows, job).update(**UNSUSPECTED)
+            held(rows, job).update(**UNSUSPECTED)
         if job.round > 1:
             mine = rows.filter(pk=OuterRef("job_id"), processing_token=job.token)
             of_job = _steps(rows).filter(job_id=job.id)
@@ -81,22 +81,12 @@ def _insert(rows, job: Claimed, name: str, result: str, seconds: float) -> bool:
         "worker": F("worker"),
         "recorded_at": db.DatabaseNow(),
     }
-    return bool(db.insert_from(_steps(rows), _held(rows, job), new))
+    return bool(db.insert_from(_steps(rows), held(rows, job), new))
 
 
 def _steps(rows):
     relation = rows.model._meta.get_field("steps")
     return relation.related_model._base_manager.using(rows.db)
-
-
-def _held(rows, job: Claimed):
-    return db.by_key(
-        rows,
-        [job.id],
-        processing_token=job.token,
-        status=Status.RUNNING,
-        processing_until__gt=db.DatabaseNow(job.buffer),
-    )
 
 
 def _why_lost(rows, job: Claimed) -> str | None:

@@ -14,10 +14,10 @@ import weakref
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections
+from django.db import Error, connections
 from django.db.backends.signals import connection_created
 
-from django_leasequeue import clock
+from django_leasequeue import clock, db
 from django_leasequeue.selection import Selection
 from django_leasequeue.worker.lease_table import shortest_lease
 
@@ -69,6 +69,29 @@ class Bounded:
         with _lock:
             _calls.pop(id(self), None)
         self._used_at = clock.now()
+
+    def is_away(self, error: Error) -> bool:
+        """Whether the database, not what it was sent, is the likely cause of its error.
+
+        Of what else a server says while it answers nobody knows whom it concerns.
+        """
+        connection = connections[self._database]
+        if db.is_passing_trouble(error, connection):
+            return True
+        # A full disk, or a server that is read-only after a failover, refuses them all.
+        if db.is_unwritable(error, connection):
+            return True
+        connection.close()
+        return not self.answers()
+
+    def answers(self) -> bool:
+        """Whether the database answers a question now."""
+        try:
+            with self, connections[self._database].cursor() as cursor:
+                cursor.execute("SELECT 1")
+        except Error:
+            return False
+        return True
 
 
 def longest_statement() -> float:

@@ -12,7 +12,6 @@ from typing import Any
 
 from django.db import DataError, Error, IntegrityError, connections
 
-from django_leasequeue import db
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.models import Job, Step
 from django_leasequeue.worker.bounded import Bounded
@@ -98,20 +97,7 @@ class StepStore:
             error, (DataError, IntegrityError)
         ):
             return error
-        connection = connections[self._database]
-        is_away = db.is_passing_trouble(error, connection)
-        is_away = is_away or db.is_unwritable(error, connection)
-        if not is_away:
-            connection.close()
-            is_away = not self._answers()
+        is_away = self._bounded.is_away(error)
         again = TryAgain(self._outage.failed(error), is_away)
         again.__cause__ = error
         return again
-
-    def _answers(self) -> bool:
-        try:
-            with self._bounded, connections[self._database].cursor() as cursor:
-                cursor.execute("SELECT 1")
-        except Error:
-            return False
-        return True

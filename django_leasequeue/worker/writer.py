@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from django.db import DataError, Error, IntegrityError, connections
+from django.db import DataError, Error, IntegrityError
 
-from django_leasequeue import clock, db
+from django_leasequeue import clock
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Failed, Outcome, RetryLater, Succeeded
 from django_leasequeue.transitions.settle import Settled, Verdict
@@ -96,15 +96,7 @@ class Writer:
             return False
         if isinstance(error, (DataError, IntegrityError)):
             return False
-        connection = connections[self._database]
-        if db.is_passing_trouble(error, connection):
-            return True
-        # A full disk, or a server that is read-only after a failover, refuses them all. Of
-        # what else the server says while it answers nobody knows whom it concerns.
-        if db.is_unwritable(error, connection):
-            return True
-        connection.close()
-        if not self._answers():
+        if self._bounded.is_away(error):
             return True
         for entry in entries:
             entry.failures += 1
@@ -113,14 +105,6 @@ class Writer:
         if len(entries) == 1:
             entries[0].failures = 0
         return False
-
-    def _answers(self) -> bool:
-        try:
-            with self._bounded, connections[self._database].cursor() as cursor:
-                cursor.execute("SELECT 1")
-        except Error:
-            return False
-        return True
 
     def _refused(self, entry: Entry, error: Exception) -> None:
         """Try the plainest form; what fails in that too is not the outcome's fault."""

@@ -17,9 +17,9 @@ from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Failed, Released, RetryLater, Snoozed, Succeeded
 from django_leasequeue.states import Status
 from django_leasequeue.worker import outage as outages
+from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.running import Run
 from django_leasequeue.worker.settler import Settler
-from django_leasequeue.worker.writer import Writer
 from tests.claims import context_of
 from tests.factories import JobFactory
 from tests.helpers import eventually, paused
@@ -222,7 +222,7 @@ def test_only_a_server_that_answers_right_after_it_casts_doubt_on_an_outcome(
 ):
     """Three lost connections may be three outages; a packet too large would lose it as well."""
     monkeypatch.setattr(outages, "_LONGEST_PAUSE", 0.1)
-    monkeypatch.setattr(Writer, "_answers", lambda self: answers)
+    monkeypatch.setattr(Bounded, "answers", lambda self: answers)
     asked = refuse(OperationalError("the line broke"), times(3))
     settling.put(run, Succeeded("1"))
     assert settling.word(run) == "succeeded"
