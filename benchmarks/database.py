@@ -49,10 +49,15 @@ def served(kind: str) -> Iterator[tuple[dict[str, Any], Any]]:
             program = machine.server_program(kind)
             running = servers.running([program], True, **_counting(program))
             (server,) = stack.enter_context(running)
-            entry = _server(kind, server.url)
-            _create(kind, entry)
-        run([sys.executable, "-m", "django", "migrate", "--run-syncdb", "-v0"], entry)
+            entry = server_entry(kind, server.url)
+            create(kind, entry)
+        migrate(entry)
         yield entry, server
+
+
+def migrate(entry: dict[str, Any]) -> None:
+    """Make the tables. Raises CalledProcessError."""
+    run([sys.executable, "-m", "django", "migrate", "--run-syncdb", "-v0"], entry)
 
 
 def environment(entry: dict[str, Any], **more: str) -> dict[str, str]:
@@ -84,7 +89,8 @@ def _sqlite(path: Path) -> dict[str, Any]:
     return {"ENGINE": ENGINES["sqlite"], "NAME": str(path), "OPTIONS": options}
 
 
-def _server(kind: str, url: str) -> dict[str, Any]:
+def server_entry(kind: str, url: str) -> dict[str, Any]:
+    """Return the entry of DATABASES for the benchmarks' database on a server."""
     place = urlsplit(url)
     return {
         "ENGINE": ENGINES[kind],
@@ -95,7 +101,8 @@ def _server(kind: str, url: str) -> dict[str, Any]:
     }
 
 
-def _create(kind: str, entry: dict[str, Any]) -> None:
+def create(kind: str, entry: dict[str, Any]) -> None:
+    """Create that database."""
     if kind == "postgres":
         import psycopg
 

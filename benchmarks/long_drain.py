@@ -11,6 +11,7 @@ import os
 import sys
 
 from benchmarks.database import KINDS, database, environment
+from benchmarks.options import parser_of
 from django_leasequeue import clock
 from tests.servers import stop_on_signals
 
@@ -98,11 +99,7 @@ def table(count: int, wal: float) -> tuple[list[str], float]:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.long_drain",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("long_drain", __doc__)
     add = parser.add_argument
     add("--db", choices=KINDS, default="postgres", help="postgres")
     add("--n", type=int, default=1_000_000, help="jobs (1000000)")

@@ -26,7 +26,11 @@ class FloorJob(models.Model):
 
 
 class ChaosEffect(models.Model):
-    """What a job of benchmarks.chaos has done: one row for each run that got so far."""
+    """What a job of benchmarks.chaos has done: one row for each run that got so far.
+
+    `step`: which of a job's steps has done it; 0 is the job itself.
+    """
 
     job = models.BigIntegerField(db_index=True)
     claim = models.IntegerField()
+    step = models.IntegerField(default=0)

@@ -20,6 +20,7 @@ import time
 from typing import Any
 
 from benchmarks.database import database, environment
+from benchmarks.options import parser_of
 from tests.server_programs import ServerMissing
 from tests.servers import ServerFailed, stop_on_signals
 
@@ -243,11 +244,7 @@ def run(sql: str) -> None:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.wakeups",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("wakeups", __doc__)
     add = parser.add_argument
     add("--dispatchers", type=int, default=8, help="processes that insert (8)")
     add("--workers", type=int, default=2, help="workers of one process each (2)")

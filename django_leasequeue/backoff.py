@@ -26,7 +26,7 @@ class Exponential:
     max: Duration = 300
     jitter: float = 0.25
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         seconds(self.base, what="base", minimum=0.001)  # no factor makes 0 grow
         _check_range(self.base, self.max)
         _check_number(self.factor, "factor", 1, math.inf)
@@ -55,7 +55,7 @@ class Linear:
     max: Duration = 300
     jitter: float = 0.25
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_range(self.base, self.max)
         if self.step is not None:
             seconds(self.step, what="step")
@@ -78,7 +78,7 @@ class Fixed:
     delay: Duration
     jitter: float = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         seconds(self.delay, what="delay")
         _check_number(self.jitter, "jitter", 0, 1)
 
@@ -94,7 +94,7 @@ Backoff = Exponential | Linear | Fixed | Callable[[int], Duration]
 class BrokenBackoff(LeaseQueueError):
     """A task's backoff raised, or returned something that is no duration."""
 
-    def __init__(self, backoff, attempt, why):
+    def __init__(self, backoff: Any, attempt: Any, why: str) -> None:
         self.backoff, self.attempt, self.why = backoff, attempt, why
         super().__init__(
             f"The backoff {_name(backoff)} gave no wait after attempt {attempt}: {why}"
@@ -127,7 +127,8 @@ def delay_after(backoff: Backoff, attempt: int) -> timedelta:
     elif isinstance(wait, timedelta):
         wait = min(wait, timedelta(seconds=LONGEST))
     try:
-        return timedelta(seconds=seconds(wait, what="the wait"))
+        given: Any = wait
+        return timedelta(seconds=seconds(given, what="the wait"))
     except (TypeError, ValueError) as error:
         raise BrokenBackoff(backoff, attempt, str(error)) from error
 

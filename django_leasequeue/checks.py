@@ -3,17 +3,23 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from string import Formatter
+from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import find_commands, get_commands
-from django.db import connections, router
+from django.db import DatabaseError, connections, router
 
-from django_leasequeue import hooks, payloads, registry
+from django_leasequeue import firing, hooks, payloads, registry
+from django_leasequeue.concurrency import of_queue
 from django_leasequeue.conf import conf
 from django_leasequeue.db.advice import SUPPORTED, from_options, from_server
-from django_leasequeue.models import Job
+from django_leasequeue.models import Job, Schedule
+from django_leasequeue.monitoring import stale
 from django_leasequeue.payloads.tracebacks import message_of
 from django_leasequeue.worker.readiness import missing_migrations
 
@@ -21,15 +27,40 @@ from django_leasequeue.worker.readiness import missing_migrations
 TAG = "leasequeue"
 
 
-def check_settings(**kwargs) -> list[CheckMessage]:
-    """What is wrong with LEASEQUEUE."""
-    return [
+def check_settings(**kwargs: Any) -> list[CheckMessage]:
+    """What is wrong with LEASEQUEUE, its own name included."""
+    wrong = [
         _message(problem.id, problem.message, problem.hint)
         for problem in conf.problems()
     ]
+    if not hasattr(settings, "LEASEQUEUE"):
+        names = filter(str.isupper, dir(settings))
+        for name in get_close_matches("LEASEQUEUE", names, n=1, cutoff=0.8):
+            message = (
+                f"The settings have {name}, which nothing reads, and no LEASEQUEUE."
+            )
+            wrong.append(_message("W012", message, "Is it misspelt?"))
+    return wrong
 
 
-def check_tasks(**kwargs) -> list[CheckMessage]:
+def check_immediate(**kwargs: Any) -> list[CheckMessage]:
+    """That no site runs its jobs where it dispatches them."""
+    with contextlib.suppress(
+        ImproperlyConfigured
+    ):  # check_settings tells what is wrong
+        if conf.immediate and not settings.DEBUG:
+            message = "LEASEQUEUE['IMMEDIATE'] is True, and DEBUG is not: a request waits for "
+            return [
+                _message(
+                    "W011",
+                    f"{message}each job that it dispatches.",
+                    "It is for development. Leave it out, and run 'manage.py runjobs'.",
+                )
+            ]
+    return []
+
+
+def check_tasks(**kwargs: Any) -> list[CheckMessage]:
     """Modules of tasks that can't be imported, two tasks of one name included."""
     try:
         modules = [*registry.app_modules(), *conf.task_modules]
@@ -38,7 +69,7 @@ def check_tasks(**kwargs) -> list[CheckMessage]:
     return [message for name in modules for message in _import_problems(name)]
 
 
-def check_atomic_tasks(**kwargs) -> list[CheckMessage]:
+def check_atomic_tasks(**kwargs: Any) -> list[CheckMessage]:
     """Atomic tasks that may keep SQLite's one write lock for longer than a lease lasts."""
     home = connections[router.db_for_write(Job)]
     if home.vendor != "sqlite":
@@ -54,7 +85,32 @@ def check_atomic_tasks(**kwargs) -> list[CheckMessage]:
     return []
 
 
-def check_hooks(**kwargs) -> list[CheckMessage]:
+def check_limits(**kwargs: Any) -> list[CheckMessage]:
+    """Tasks whose own concurrency keys exempt them from the limits of their queues."""
+    # What can't be imported or is set wrongly is told by the checks above.
+    with contextlib.suppress(Exception):
+        registry.autodiscover()
+        return [
+            message
+            for name in registry.names()
+            for message in _limit_problems(registry.get(name))
+        ]
+    return []
+
+
+def check_dedup(**kwargs: Any) -> list[CheckMessage]:
+    """Tasks whose dedup id is one text for all jobs, and reads like a format."""
+    # What can't be imported or is set wrongly is told by the checks above.
+    with contextlib.suppress(Exception):
+        registry.autodiscover()
+    return [
+        message
+        for name in registry.names()
+        for message in _dedup_problems(registry.get(name))
+    ]
+
+
+def check_hooks(**kwargs: Any) -> list[CheckMessage]:
     """Callbacks of tasks and middleware that can't be imported or called."""
     # What can't be imported or is set wrongly besides is told by the checks above.
     with contextlib.suppress(Exception):
@@ -68,7 +124,21 @@ def check_hooks(**kwargs) -> list[CheckMessage]:
     return callbacks
 
 
-def check_commands(**kwargs) -> list[CheckMessage]:
+def check_schedules(**kwargs: Any) -> list[CheckMessage]:
+    """Schedules of tasks that could make no job."""
+    # What can't be imported or is set wrongly besides is told by the checks above.
+    with contextlib.suppress(Exception):
+        registry.autodiscover()
+    return [
+        message
+        for name, (task, rule) in registry.declared().items()
+        for message in _schedule_problems(
+            Schedule(name=name, **rule.columns(task.name))
+        )
+    ]
+
+
+def check_commands(**kwargs: Any) -> list[CheckMessage]:
     """Commands of this app in whose place another app's are run."""
     app = apps.get_app_config(Job._meta.app_label)
     owners = get_commands()
@@ -83,7 +153,7 @@ def check_commands(**kwargs) -> list[CheckMessage]:
     ]
 
 
-def check_options(databases=None, **kwargs) -> list[CheckMessage]:
+def check_options(databases: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What DATABASES should say of the database in which jobs are stored."""
     home = router.db_for_write(Job)
     if databases is not None and home not in databases:
@@ -95,7 +165,7 @@ def check_options(databases=None, **kwargs) -> list[CheckMessage]:
     ]
 
 
-def check_servers(databases=None, **kwargs) -> list[CheckMessage]:
+def check_servers(databases: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What the databases themselves should be; asks them, so only those at hand."""
     return [
         message
@@ -108,9 +178,13 @@ def register_all() -> None:
     """Make Django run all of these."""
     for check in (
         check_settings,
+        check_immediate,
         check_tasks,
         check_atomic_tasks,
+        check_limits,
+        check_dedup,
         check_hooks,
+        check_schedules,
         check_commands,
         check_options,
     ):
@@ -145,6 +219,41 @@ def _atomic_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
     )
 
 
+def _limit_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
+    limit = conf.concurrency(task.queue)
+    if task.limits is None or limit is None:
+        return
+    shared = of_queue(task.queue, limit).key
+    if task.limits.key != shared:
+        yield _message(
+            "W206",
+            f"The task {task.name!r} has the concurrency key {task.limits.key!r}, so the "
+            f"limit of its queue {task.queue!r}, CONCURRENCY {limit}, does not count its "
+            "jobs.",
+            f"A job has one key. Drop the task's, or share the queue's: {shared!r}.",
+        )
+
+
+def _dedup_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
+    wanted = None if callable(task.dedup) else registry.as_dedup(task.dedup)
+    if wanted is None:
+        return
+    try:
+        named = [name for _, name, _, _ in Formatter().parse(wanted.id) if name]
+    except ValueError:
+        return  # braces, but no format
+    arguments = [name for name in named if name in task.signature.parameters]
+    if arguments:
+        yield _message(
+            "W207",
+            f"The dedup id {wanted.id!r} of {task.name!r} is taken literally: "
+            f"{', '.join(arguments)} in braces is not filled in, so all its jobs have one id.",
+            "Make it a function of the task's arguments, such as dedup=lambda "
+            f'{arguments[0]}: f"...:{{{arguments[0]}}}", or give each dispatch its own: '
+            'using(dedup=f"...").dispatch(...).',
+        )
+
+
 def _callback_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
     for option in registry.CALLBACKS:
         path = getattr(task, option)
@@ -159,6 +268,18 @@ def _callback_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
                 f"The {what}, {path!r}, can't be called: {_told(error)}",
                 "Give it the dotted path of a function of one argument.",
             )
+
+
+def _schedule_problems(schedule: Schedule) -> Iterator[CheckMessage]:
+    try:
+        firing.check(schedule)
+    except Exception as error:
+        yield _message(
+            "E205",
+            f"The schedule {schedule.name!r} of the task {schedule.task!r} can't make a "
+            f"job: {_told(error)}",
+            "Change what cron(...) or every(...) is given.",
+        )
 
 
 def _path_problems(path: str) -> Iterator[CheckMessage]:
@@ -203,6 +324,8 @@ def _schema_problems(alias: str, tables: list[str]) -> Iterator[CheckMessage]:
             f"Run 'manage.py migrate --database {alias}'.",
         )
         return
+    yield from _broken_schedules(alias)
+    yield from _stale_jobs(alias)
     absent = sorted(set(tables) - set(connections[alias].introspection.table_names()))
     if absent:
         yield _message(
@@ -212,6 +335,44 @@ def _schema_problems(alias: str, tables: list[str]) -> Iterator[CheckMessage]:
             "Restore it, or run 'manage.py migrate leasequeue zero --fake' and then "
             "'manage.py migrate'.",
         )
+
+
+def _broken_schedules(alias: str) -> Iterator[CheckMessage]:
+    with contextlib.suppress(DatabaseError):  # no table, which is told by the next
+        broken = Schedule.objects.using(alias).filter(enabled=True).exclude(problem="")
+        for schedule in broken.order_by("name")[:20]:
+            yield _message(
+                "W114",
+                f"The schedule {schedule.name!r} in {alias!r} makes no jobs: "
+                f"{schedule.problem}",
+                "Mend it in the code, or in the admin if it was made there.",
+            )
+
+
+def _stale_jobs(alias: str) -> Iterator[CheckMessage]:
+    try:
+        registry.autodiscover()
+    except Exception:
+        return  # which E201 tells, and what could not be imported is no more known
+    with contextlib.suppress(DatabaseError):  # no table, which is told by the next
+        for unknown in stale.unknown_tasks(alias):
+            yield _message(
+                "W115",
+                f"Of pending jobs in {alias!r}, {unknown.number} are of the task "
+                f"{unknown.task!r}, which this code does not have; job {unknown.first} is "
+                "one. Workers put them off a few times, then fail them.",
+                "Give the task's old name to its new one, @task(aliases=[...]), or cancel "
+                f"them: 'manage.py jobs cancel --task {unknown.task}'.",
+            )
+        for misfit in stale.misfits(alias):
+            yield _message(
+                "W116",
+                f"Of pending jobs in {alias!r}, {misfit.number} of the task {misfit.task!r} "
+                f"have arguments that its function no longer takes; job {misfit.first} is "
+                f"one: {misfit.why}",
+                "They fail as they are run. Give new parameters a default, or cancel the "
+                "jobs and dispatch others.",
+            )
 
 
 def _with_jobs(aliases: Iterable[str]) -> list[str]:

@@ -1,13 +1,29 @@
 """What a worker holds of a job: the columns that a run needs, light to make and to pass on."""
 
+import os
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from django_leasequeue import clock, db
 from django_leasequeue.fields import read_json
 from django_leasequeue.states import Status
+
+
+def new_token() -> UUID:
+    """Return a token for one claim, as a UUID of version 7: those made later sort later.
+
+    So that their index is written at its end; elsewhere each would split some page of it.
+    """
+    random = int.from_bytes(os.urandom(10))
+    value = (time.time_ns() // 1_000_000) << 80 | random
+    # Its version and variant, among 74 bits by chance.
+    value = value & ~(0xF << 76) | 7 << 76
+    return UUID(int=value & ~(3 << 62) | 2 << 62)
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +49,7 @@ class Claimed:
     lost_alone: int
     claims: int
     round: int
+    concurrency_key: str | None
     worker: str
     token: UUID
     claimed_at: datetime  # the database's clock, UTC
@@ -41,8 +58,8 @@ class Claimed:
     # When the claim, later the last acknowledged renewal, was sent: the lease ends at the
     # earliest `lease` seconds after it.
     renewed_at: float = field(default_factory=clock.now)
-    # When the claim was sent; stays.
-    sent_at: float = field(default_factory=clock.now)
+    # When the claim's answer came: at `claimed_at` at the earliest, whatever it waited for.
+    received_at: float = field(default_factory=clock.now)
     # The status for which a settle was sent that removes the row, perhaps done unheard.
     removal_sent: Status | None = None
     # Whether a step was sent to be recorded in this claim.
@@ -59,22 +76,21 @@ class Claimed:
         return self.id, self.claims
 
     @property
-    def lease_ends(self) -> float:
-        """When the lease ends by `clock.now()`, as far as this process knows."""
-        return self.renewed_at + self.lease
-
-    @property
     def is_held(self) -> bool:
         """Whether a write would still be accepted, as far as this process knows."""
-        return clock.now() < self.lease_ends - self.buffer
+        return clock.now() < self.renewed_at + self.lease - self.buffer
 
     def database_time(self) -> datetime:
-        """Return the database's present time, reckoned from the claim without a query."""
-        elapsed = clock.now() - self.sent_at
+        """Return the database's present time, reckoned from the claim without a query.
+
+        It is late by the time that the claim's answer took, never ahead: what is stored with
+        it comes before whatever the database stamps afterwards.
+        """
+        elapsed = clock.now() - self.received_at
         return (self.claimed_at + timedelta(seconds=elapsed)).astimezone(UTC)
 
 
-def held(rows, job: Claimed):
+def held(rows: QuerySet[Any], job: Claimed) -> QuerySet[Any]:
     """Return the job's row as long as it is this claim's and more than the buffer is left."""
     return db.by_key(
         rows,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from django_leasequeue.durations import Duration, seconds
 
@@ -53,7 +53,7 @@ class Dedup:
     postpone: bool = False
     rerun: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_text("dedup id", self.id, MAX_LENGTH)
         if self.window is not None and not self.window:
             raise ValueError(f"ttl must be more than 0, not {self.ttl}.")
@@ -83,7 +83,27 @@ class Dedup:
         return "" if self.ttl is not None else "finished"
 
 
-def check_text(what: str, value, longest: int) -> str:
+# Characters of a queue's name.
+LONGEST_QUEUE = 100
+
+
+def check_queue(name: str) -> str:
+    """Return the name of a queue that every door takes and `--queues` can name, or raise.
+
+    As check_text; ValueError also for `*`, a comma, and white space at an end.
+    """
+    check_text("name of a queue", name, LONGEST_QUEUE)
+    if name == "*":
+        raise ValueError("'*' is no queue: to a worker it stands for all queues.")
+    if "," in name or name != name.strip():
+        raise ValueError(
+            f"The name of a queue can't be {name!r}: `runjobs --queues` takes names that are "
+            "separated by commas, without white space at their ends."
+        )
+    return name
+
+
+def check_text(what: str, value: Any, longest: int) -> str:
     """Return `value` if every database can store and compare it as it is.
 
     Raises TypeError unless it is a str, ValueError if it is empty, longer than `longest`

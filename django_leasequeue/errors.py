@@ -35,19 +35,31 @@ def times_in_a_row(errors: Any, entry: Entry) -> int:
     return last["times"] if _alike(last, entry) else 0
 
 
-def describe_death(how: str, *, attempt: int, worker: str, at: datetime) -> Entry:
+def describe_death(
+    how: str,
+    *,
+    attempt: int,
+    worker: str,
+    at: datetime,
+    started_at: datetime | None = None,
+) -> Entry:
     """Return the entry for a worker that died or vanished while it ran the job.
 
-    `how`: what its supervisor saw, such as "killed by SIGKILL". `at`: an aware datetime.
+    `how`: what its supervisor saw, such as "killed by SIGKILL". `at`, and `started_at`, when
+    it had claimed the job: aware datetimes.
     """
-    return {
+    entry: Entry = {
         "exception_class": WORKERS_LOST,
         "message": f"The worker was lost: {how}.",
         "traceback": "",
         "attempt": attempt,
         "at": at.astimezone(UTC).isoformat(),
         "worker": worker,
+        "death": how,
     }
+    if started_at is not None:
+        entry["started_at"] = started_at.astimezone(UTC).isoformat()
+    return entry
 
 
 def _alike(last: Any, entry: Entry) -> bool:

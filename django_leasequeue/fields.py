@@ -11,42 +11,44 @@ from django.utils import timezone
 from django_leasequeue import db
 
 
-class ExactCharField(models.CharField):
+class ExactCharField(models.CharField):  # type: ignore[type-arg]
     """Text that is equal only if every character is: case, accents and trailing spaces count."""
 
-    def db_parameters(self, connection):
+    def db_parameters(self, connection: Any) -> Any:
         parameters = super().db_parameters(connection)
         parameters["collation"] = db.exact_collation(connection)
         return parameters
 
 
-class UTCDateTimeField(models.DateTimeField):
+class UTCDateTimeField(models.DateTimeField):  # type: ignore[type-arg]
     """An instant, stored as UTC whatever USE_TZ, TIME_ZONE and the connection's zone say.
 
     Read as an aware datetime in UTC. Takes aware datetimes; a naive one is read in TIME_ZONE
     where USE_TZ is off and refused where it is on, since it could mean any of several instants.
     """
 
-    def to_python(self, value):
+    def to_python(self, value: Any) -> Any:
         if isinstance(value, datetime):
             return _in_utc(value)
         value = super().to_python(value)
         return None if value is None else _in_utc(value)
 
-    def get_prep_value(self, value):
+    def get_prep_value(self, value: Any) -> Any:
         value = models.Field.get_prep_value(self, value)
         if value is None or hasattr(value, "resolve_expression"):
             return value
         return self.to_python(value)
 
-    def get_db_prep_value(self, value, connection, prepared=False):
+    def get_db_prep_value(
+        self, value: Any, connection: Any, prepared: Any = False
+    ) -> Any:
         if not prepared:
             value = self.get_prep_value(value)
         if isinstance(value, datetime):
             return db.stored_time(value, connection)
         return value
 
-    def from_db_value(self, value, expression, connection):
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         return None if value is None else db.loaded_time(value, connection, UTC)
 
 
@@ -61,11 +63,15 @@ def _in_utc(value: datetime) -> datetime:
     return value.astimezone(UTC)
 
 
+#: The database's present time as a column of what is read: an aware datetime in UTC.
+NOW = models.ExpressionWrapper(db.DatabaseNow(), UTCDateTimeField())
+
+
 class BrokenJSON(str):
     """What a JSON column holds that somebody else wrote and that is none."""
 
 
-def _refuse(name: str):
+def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no JSON.")
 
 
@@ -81,7 +87,7 @@ def read_json(text: str) -> Any:
         return BrokenJSON(text)
 
 
-class JSONTextField(models.TextField):
+class JSONTextField(models.TextField):  # type: ignore[type-arg]
     """A JSON value kept as ASCII text, so that it reads back exactly as it was written.
 
     JSON columns would not do: jsonb reads 1e22 back as an integer, MySQL turns integers
@@ -90,20 +96,20 @@ class JSONTextField(models.TextField):
     given up.
     """
 
-    def get_prep_value(self, value):
+    def get_prep_value(self, value: Any) -> Any:
         if value is None or hasattr(value, "resolve_expression"):
             return value
         if isinstance(value, BrokenJSON):
             return str(value)
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
-    def from_db_value(self, value, expression, connection):
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
         return None if value is None else read_json(value)
 
-    def to_python(self, value):
+    def to_python(self, value: Any) -> Any:
         return value
 
-    def value_to_string(self, obj):
+    def value_to_string(self, obj: Any) -> Any:
         # For dumpdata, whose formats (but XML) hold any JSON value; loaddata hands the same
         # to to_python().
         return self.value_from_object(obj)

@@ -1,5 +1,12 @@
 """What can be done with a job from code, beside the verbs of `Job.objects`."""
 
+import contextlib
+
+from django.db import transaction
+
+from django_leasequeue import db
+from django_leasequeue.exceptions import JobNotRunnable
+
 
 def run_job(job_id: int, *, using: str | None = None) -> str:
     """Run the pending job of this id here and now, and return how that has ended.
@@ -18,3 +25,18 @@ def run_job(job_id: int, *, using: str | None = None) -> str:
     from django_leasequeue.worker import single
 
     return single.run(job_id, using)
+
+
+def run_at_once(job_id: int, using: str) -> None:
+    """Run a job that was dispatched just now, if it is due: what IMMEDIATE asks for.
+
+    Not in a transaction that is still open, as that of a TestCase is.
+    """
+    from django_leasequeue.models import Job
+
+    if db.in_transaction(transaction.get_connection(using)):
+        return
+    if Job.objects.using(using).due().filter(pk=job_id).exists():
+        # A worker may have been quicker.
+        with contextlib.suppress(JobNotRunnable):
+            run_job(job_id, using=using)

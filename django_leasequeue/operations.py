@@ -1,6 +1,7 @@
 """Operations for migrations of the job table."""
 
 from array import array
+from typing import Any
 
 from django.db.migrations.operations.base import Operation
 from django.db.models import F, Window
@@ -38,13 +39,15 @@ class LatestKeepsDedupId(Operation):
     reduces_to_sql = False
     reversible = True
 
-    def __init__(self, model: str = "leasequeue.job"):
+    def __init__(self, model: str = "leasequeue.job") -> None:
         self.model = model
 
-    def state_forwards(self, app_label, state):
+    def state_forwards(self, app_label: str, state: Any) -> None:
         """Nothing: the columns stay as they are."""
 
-    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
         """Take the ids from all but the latest."""
         model = from_state.apps.get_model(self.model)
         alias = schema_editor.connection.alias
@@ -65,14 +68,16 @@ class LatestKeepsDedupId(Operation):
                 released_dedup_id=F("dedup_id"), dedup_id=None
             )
 
-    def database_backwards(self, app_label, schema_editor, from_state, to_state):
+    def database_backwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
         """Nothing: without the constraint the ids may stay where they are."""
 
-    def describe(self):
+    def describe(self) -> str:
         return f"Let the latest {self.model} of each dedup id keep it"
 
     @property
-    def migration_name_fragment(self):
+    def migration_name_fragment(self) -> str:
         return "latest_keeps_dedup_id"
 
 
@@ -85,13 +90,13 @@ class _Statements(Operation):
     reduces_to_sql = True
     reversible = True
 
-    def __init__(self, model: str = "leasequeue.job"):
+    def __init__(self, model: str = "leasequeue.job") -> None:
         self.model = model
 
-    def state_forwards(self, app_label, state):
+    def state_forwards(self, app_label: str, state: Any) -> None:
         """Nothing: Django knows nothing of what they make."""
 
-    def _run(self, schema_editor, state, statements):
+    def _run(self, schema_editor: Any, state: Any, statements: Any) -> None:
         model = state.apps.get_model(self.model)
         connection = schema_editor.connection
         if self.allow_migrate_model(connection.alias, model):
@@ -110,19 +115,23 @@ class NotifyWorkers(_Statements):
     It may be run twice. `model`: the job model, as "app_label.name".
     """
 
-    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
         """Make the triggers and their function."""
         self._run(schema_editor, from_state, db.notify_statements)
 
-    def database_backwards(self, app_label, schema_editor, from_state, to_state):
+    def database_backwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
         """Remove them."""
         self._run(schema_editor, from_state, db.no_notify_statements)
 
-    def describe(self):
+    def describe(self) -> str:
         return f"Have PostgreSQL tell workers of new rows of {self.model}"
 
     @property
-    def migration_name_fragment(self):
+    def migration_name_fragment(self) -> str:
         return "notify_workers"
 
 
@@ -132,11 +141,11 @@ class ForgetWorkers(NotifyWorkers):
     database_forwards = NotifyWorkers.database_backwards
     database_backwards = NotifyWorkers.database_forwards
 
-    def describe(self):
+    def describe(self) -> str:
         return f"Have PostgreSQL tell nobody of new rows of {self.model}"
 
     @property
-    def migration_name_fragment(self):
+    def migration_name_fragment(self) -> str:
         return "forget_workers"
 
 
@@ -148,17 +157,21 @@ class LeaveRoom(_Statements):
     be run twice. `model`: the job model, as "app_label.name".
     """
 
-    def database_forwards(self, app_label, schema_editor, from_state, to_state):
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
         """Set it for pages to come."""
         self._run(schema_editor, from_state, db.storage_statements)
 
-    def database_backwards(self, app_label, schema_editor, from_state, to_state):
+    def database_backwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
         """Go back to full pages."""
         self._run(schema_editor, from_state, db.usual_storage_statements)
 
-    def describe(self):
+    def describe(self) -> str:
         return f"Have PostgreSQL leave room in the pages of {self.model}"
 
     @property
-    def migration_name_fragment(self):
+    def migration_name_fragment(self) -> str:
         return "leave_room"

@@ -50,10 +50,12 @@ class Released:
     """The run did not take place or was cut short: due again at once, no attempt counted.
 
     `lost`: whether it had begun and gave up because it had to take its lease for lost. If the
-    row says otherwise, it counts as a recovery all the same: what it did stays done.
+    row says otherwise, it counts as a recovery all the same: what it did stays done. `why`:
+    a word for the job's events, if there is anything to tell of it.
     """
 
     lost: bool = False
+    why: str | None = None
 
 
 Outcome = Succeeded | Failed | RetryLater | Snoozed | Cancelled | Released

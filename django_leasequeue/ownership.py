@@ -9,7 +9,7 @@ from django_leasequeue import db
 from django_leasequeue.states import FINAL
 
 
-def with_window(rows):
+def with_window(rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
     """Jobs that know whether their dedup window is open, by the database's clock."""
     return rows.annotate(
         in_window=Case(
@@ -20,7 +20,7 @@ def with_window(rows):
     )
 
 
-def holds(owner) -> bool:
+def holds(owner: Any) -> bool:
     """Whether the owner of an id still holds it; `owner` comes from `with_window`."""
     if owner.in_window or owner.dedup_hold == "removed":
         return True

@@ -1,29 +1,39 @@
 """The tasks this process knows, by name, and what may be asked of them."""
 
+import contextlib
 import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol
 
 from django.apps import apps
 from django.utils.module_loading import module_has_submodule
 
 from django_leasequeue.backoff import problem_with
+from django_leasequeue.concurrency import (
+    Concurrency,
+    as_concurrency,
+    check_format,
+    filled_in,
+)
 from django_leasequeue.conf import conf
-from django_leasequeue.dedup import Dedup, check_text
+from django_leasequeue.dedup import Dedup, check_queue, check_text
 from django_leasequeue.durations import Duration, seconds
 from django_leasequeue.exceptions import UndiscoverableTask, UnknownTask
+from django_leasequeue.frontdoor import FrontDoor
 from django_leasequeue.hooks import Callback, check_callback
+from django_leasequeue.recurrence import Recurrence
+from django_leasequeue.redaction import CLOSED, Redact, Redaction, as_redact
 from django_leasequeue.retention import Rules
 from django_leasequeue.retention import read as read_retention
 
 LONGEST_NAME = 255
-LONGEST_QUEUE = 100
 # Django's own bounds for a task's priority (django.tasks.base).
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 # What becomes of a run that took longer than its timeout: a failed attempt like any other,
@@ -50,6 +60,10 @@ class TaskOptions:
     atomic: bool = False
     takes_context: bool = False
     dedup: str | Dedup | Callable[..., str | Dedup | None] | None = None
+    # A key as text has the limit 1; a format over the arguments.
+    concurrency: str | Concurrency | None = None
+    # One or several; each has a name in the end.
+    schedule: Any = ()
     # As the setting RETENTION; the statuses that are not named are the queue's affair.
     retention: Any = field(default_factory=dict, hash=False)
     aliases: tuple[str, ...] = ()
@@ -58,10 +72,14 @@ class TaskOptions:
     on_success: Callback | None = None
     on_failure: Callback | None = None
     on_retry: Callback | None = None
+    # Names of parameters, or a function of a name and a value: what people may not see.
+    redact: Redact | None = None
     # The module that has to be imported for the task to be registered.
     module: str = field(default="")
+    # Of a task that another decorator has made; None: this package's own.
+    door: FrontDoor | None = field(default=None, repr=False, compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for option in ("retry_on", "discard_on", "aliases"):
             # A list, or one alone, does as well; isinstance() wants a tuple.
             given = getattr(self, option)
@@ -69,7 +87,7 @@ class TaskOptions:
             object.__setattr__(self, option, several)
         for name in (self.name, *self.aliases):
             check_text("task name", name, LONGEST_NAME)
-        check_text("queue", self.queue, LONGEST_QUEUE)
+        check_queue(self.queue)
         check_priority(self.priority)
         check_count("max_attempts", self.max_attempts, 1)
         check_count("max_recoveries", self.max_recoveries, 0)
@@ -81,10 +99,25 @@ class TaskOptions:
             raise ValueError(
                 f"on_timeout must be 'retry' or 'fail', not {self.on_timeout!r}."
             )
+        if self.takes_context:
+            _ = self.signature  # which raises if there is no parameter
         rules = read_retention(f"The retention of {self.name!r}", self.retention)
         object.__setattr__(self, "retention", rules)
+        object.__setattr__(self, "schedule", self._schedules())
         if not callable(self.dedup):
             as_dedup(self.dedup)
+        if not isinstance(self.concurrency, str | Concurrency | None):
+            raise TypeError(
+                f"The concurrency key of {self.name!r} must be a str, or with another limit "
+                f"than 1 Concurrency('key', limit=3), not {self.concurrency!r}."
+            )
+        object.__setattr__(self, "concurrency", as_concurrency(self.concurrency))
+        if self.limits is not None:
+            check_format(self.name, self.limits.key, self.signature)
+        if self.redact is not None:
+            # Not else: some builtin functions have no signature.
+            hidden = as_redact(self.name, self.redact, self.signature)
+            object.__setattr__(self, "redact", hidden)
         for option in CALLBACKS:
             check_callback(option, getattr(self, option))
         if self.atomic and self.is_async:
@@ -97,6 +130,36 @@ class TaskOptions:
             for kind in getattr(self, option):
                 if not (isinstance(kind, type) and issubclass(kind, BaseException)):
                     raise TypeError(f"{option} takes exception classes, not {kind!r}.")
+
+    def _schedules(self) -> tuple[Recurrence, ...]:
+        given = self.schedule
+        if given is None or isinstance(given, Recurrence):
+            given = () if given is None else (given,)
+        if not isinstance(given, list | tuple) or not all(
+            isinstance(one, Recurrence) for one in given
+        ):
+            raise TypeError(
+                f"The schedule of {self.name!r} is made by cron(...) or every(...), or is a "
+                f"list of such; {self.schedule!r} is neither."
+            )
+        found = {one.name or self.name: one.called(self.name) for one in given}
+        if len(found) < len(given):
+            raise ValueError(
+                f"Two schedules of {self.name!r} have one name. Give each a name=."
+            )
+        for one in found.values():
+            try:
+                self.bind(one.args, one.kwargs)
+            except TypeError as error:
+                raise TypeError(f"Schedule {one.name!r}: {error}") from None
+        return tuple(found.values())
+
+    @cached_property
+    def redaction(self) -> Redaction | None:
+        """What people may see of its jobs' arguments and results; None if they may all."""
+        if self.redact is None:
+            return None
+        return Redaction(self.redact, self.signature)
 
     @cached_property
     def is_async(self) -> bool:
@@ -145,7 +208,7 @@ class TaskOptions:
         endless = inspect.Parameter.VAR_POSITIONAL in kinds
         return range(len(needed), sys.maxsize if endless else len(self.positional) + 1)
 
-    def bind(self, args, kwargs) -> None:
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise TypeError, naming the task, unless the arguments fit the function."""
         if not kwargs and len(args) in self._enough:
             return
@@ -156,13 +219,37 @@ class TaskOptions:
                 f"Arguments don't fit {self.name}{self.signature}: {error}."
             ) from None
 
-    def dedup_for(self, args, kwargs) -> Dedup | None:
+    def dedup_for(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Dedup | None:
         """Return the task's own dedup id for these arguments, if it has one."""
         wanted = self.dedup(*args, **kwargs) if callable(self.dedup) else self.dedup
         return as_dedup(wanted)
 
+    @property
+    def limits(self) -> Concurrency | None:
+        """The task's own concurrency, its key as it was written."""
+        return as_concurrency(self.concurrency)
+
+    def concurrency_for(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Concurrency | None:
+        """Return the task's own concurrency for these arguments, if it has one."""
+        if self.limits is None:
+            return None
+        return filled_in(self.limits, self.name, self.signature, args, kwargs)
+
+
+class HasOptions(Protocol):
+    """What makes an object a task here."""
+
+    @property
+    def options(self) -> TaskOptions:
+        """The function and its options."""
+        ...
+
 
 _tasks: dict[str, TaskOptions] = {}
+# Each is called with every module of tasks, once it is imported, and may register more.
+adopters: list[Callable[[ModuleType], None]] = []
 
 
 def register(options: TaskOptions) -> None:
@@ -178,12 +265,35 @@ def register(options: TaskOptions) -> None:
                 f"Two tasks want the name {name!r}: {_identity(known)} and "
                 f"{_identity(options)}. Give one of them another name=."
             )
+    for schedule in options.schedule:
+        rival = _declaring(schedule.name)
+        if rival is not None and _identity(rival) != _identity(options):
+            raise ValueError(
+                f"Two tasks want a schedule of the name {schedule.name!r}: "
+                f"{_identity(rival)} and {_identity(options)}. Give one another name=."
+            )
     for name in (options.name, *options.aliases):
         _tasks[name] = options
 
 
 def _identity(options: TaskOptions) -> str:
     return f"{options.func.__module__}.{options.func.__qualname__}"
+
+
+def _declaring(schedule: str) -> TaskOptions | None:
+    for options in _tasks.values():
+        if any(one.name == schedule for one in options.schedule):
+            return options
+    return None
+
+
+def declared() -> dict[str, tuple[TaskOptions, Recurrence]]:
+    """Return the schedules that tasks declare, by name, each with its task."""
+    return {
+        one.name: (options, one)
+        for options in map(get, names())
+        for one in options.schedule
+    }
 
 
 def get(name: str) -> TaskOptions:
@@ -199,6 +309,11 @@ def names() -> list[str]:
     return sorted({options.name for options in _tasks.values()})
 
 
+def all_names() -> list[str]:
+    """Return the names of all registered tasks, and their aliases."""
+    return sorted(_tasks)
+
+
 def retention(name: str, queue: str) -> Rules:
     """Return how long finished jobs of a task are kept in a queue, by status.
 
@@ -206,6 +321,45 @@ def retention(name: str, queue: str) -> Rules:
     """
     task = _tasks.get(name)
     return conf.retention(queue) | (task.retention if task else {})
+
+
+def redaction(name: str) -> Redaction | None:
+    """Return what people may see of the jobs of a task; None if all.
+
+    A name that nobody registered any more has no rule. If the project's tasks can't be
+    imported, so that nobody knows, nothing may be seen.
+    """
+    task = _known_anywhere(name)
+    return task.redaction if isinstance(task, TaskOptions) else task
+
+
+def redaction_of_known(name: str) -> Redaction | None:
+    """Return the same for a worker, which has imported all tasks there are."""
+    task = _tasks.get(name)
+    return task.redaction if task else None
+
+
+def signature(name: str) -> inspect.Signature | None:
+    """Return the parameters of a task, None if it can't be found."""
+    task = _known_anywhere(name)
+    return task.signature if isinstance(task, TaskOptions) else None
+
+
+def redacting() -> list[str]:
+    """Return the names and aliases of all tasks that hide something, in order."""
+    with contextlib.suppress(Exception):
+        autodiscover()
+    return sorted(name for name, task in _tasks.items() if task.redact is not None)
+
+
+def _known_anywhere(name: str) -> TaskOptions | Redaction | None:
+    if name not in _tasks:
+        # A web process imports only the tasks that it calls by themselves.
+        try:
+            autodiscover()
+        except Exception:
+            return _tasks.get(name, CLOSED)
+    return _tasks.get(name)
 
 
 def resolve(task: Any) -> TaskOptions:
@@ -236,19 +390,33 @@ def _named(name: str) -> TaskOptions:
 
 def _closest(name: str) -> str | None:
     """Return the task whose name is most like this one, if any is."""
-    last = name.rpartition(".")[2]
-    same = [known for known in names() if known.rpartition(".")[2] == last]
-    return next(iter(same or get_close_matches(name, names(), n=1)), None)
+    # Modules alike say nothing, so the functions' own names decide.
+    lasts: dict[str, list[str]] = {}
+    for known in names():
+        lasts.setdefault(known.rpartition(".")[2], []).append(known)
+    for last in get_close_matches(name.rpartition(".")[2], lasts, n=1):
+        return get_close_matches(name, lasts[last], n=1, cutoff=0)[0]
+    return None
 
 
 def check_discoverable(options: TaskOptions) -> None:
     """Raise UndiscoverableTask if workers don't import the module the task lives in."""
-    module = options.module or options.func.__module__
-    if not f"{module}.".startswith(_prefixes()):
+    module = module_of(options)
+    if not is_discoverable(module):
         raise UndiscoverableTask(options.name, module)
 
 
-_found: tuple[dict, tuple[str, ...], tuple[str, ...]] | None = None
+def module_of(options: TaskOptions) -> str:
+    """Return the module that has to be imported for the task to be registered."""
+    return options.module or options.func.__module__
+
+
+def is_discoverable(module: str) -> bool:
+    """Whether workers of this project look for tasks in a module of that name."""
+    return f"{module}.".startswith(_prefixes())
+
+
+_found: tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]] | None = None
 
 
 def _prefixes() -> tuple[str, ...]:
@@ -293,9 +461,13 @@ def app_modules() -> list[str]:
 
 def import_tasks(name: str) -> None:
     """Import a module, and if it is a package every module in it."""
-    module = importlib.import_module(name)
-    for found in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}."):
-        importlib.import_module(found.name)
+    modules = [importlib.import_module(name)]
+    path = getattr(modules[0], "__path__", ())
+    for found in pkgutil.walk_packages(path, f"{name}."):
+        modules.append(importlib.import_module(found.name))
+    for adopt in adopters:
+        for module in modules:
+            adopt(module)
 
 
 def as_dedup(wanted: str | Dedup | None) -> Dedup | None:

@@ -3,9 +3,11 @@
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
+from django.db.models import QuerySet
 
 from django_leasequeue import clock, db
 from django_leasequeue.durations import Duration, seconds
@@ -73,12 +75,12 @@ class Wait:
         return pause
 
 
-def wait_for(job, rows, timeout: Duration | None) -> Wait:
+def wait_for(job: Any, rows: QuerySet[Any], timeout: Duration | None) -> Wait:
     """Return the wait for a job's end, which leaves the instance as the row is then."""
     return Wait(lambda: has_ended(job, rows), timeout)
 
 
-def has_ended(job, rows) -> bool:
+def has_ended(job: Any, rows: QuerySet[Any]) -> bool:
     """Look whether the job has ended; then the instance is read anew.
 
     Raises JobGone, and WaitInTransaction where the answer could only ever be no.
@@ -95,7 +97,7 @@ def has_ended(job, rows) -> bool:
     return _seen(look, rows)
 
 
-def have_ended(jobs, rows) -> bool:
+def have_ended(jobs: QuerySet[Any], rows: QuerySet[Any]) -> bool:
     """Look whether none of these jobs waits or runs; `jobs`: a queryset, asked anew."""
     if jobs.query.is_sliced:
         found = jobs.values_list("pk", "status")
@@ -106,7 +108,7 @@ def have_ended(jobs, rows) -> bool:
     return _seen(lambda: not list(newest[:1]), rows)
 
 
-def result_of(job):
+def result_of(job: Any) -> Any:
     """Return the result of a job that has ended; raises JobFailed or JobWasCancelled."""
     if job.status == Status.CANCELLED:
         raise JobWasCancelled(job.pk)
@@ -115,13 +117,13 @@ def result_of(job):
     return job.result
 
 
-def overdue(job, rows, timeout: float | None) -> WaitTimeout:
+def overdue(job: Any, rows: QuerySet[Any], timeout: float | None) -> WaitTimeout:
     """Return the error of a wait that has ended before the job, which is read anew."""
     read(job, rows)
     return WaitTimeout(f"job {job.pk} ({job.status})", timeout)
 
 
-def read(job, rows) -> None:
+def read(job: Any, rows: QuerySet[Any]) -> None:
     """Read the instance anew; raises JobGone."""
     try:
         job.refresh_from_db(using=rows.db)
@@ -129,14 +131,14 @@ def read(job, rows) -> None:
         raise JobGone(job.pk) from None
 
 
-def _seen(look: Callable[[], bool], rows) -> bool:
+def _seen(look: Callable[[], bool], rows: QuerySet[Any]) -> bool:
     over = db.rerun(look, using=rows.db, seconds=_RERUN_FOR)
     if not over and db.in_transaction(transaction.get_connection(rows.db)):
         raise WaitInTransaction(rows.db)
     return over
 
 
-def _failure(job) -> JobFailed:
+def _failure(job: Any) -> JobFailed:
     errors = job.errors if isinstance(job.errors, list) else []
     last = errors[-1] if errors and isinstance(errors[-1], dict) else {}
     return JobFailed(

@@ -36,11 +36,6 @@ class Rule:
         """Whether no finished job is kept."""
         return self.age == 0
 
-    @property
-    def keeps_all(self) -> bool:
-        """Whether none is ever removed."""
-        return self.age is None and self.count is None
-
 
 Rules = dict[Status, Rule]
 
@@ -103,7 +98,7 @@ def _count(what: str, value: Any) -> int | None:
     return value
 
 
-def _check_keys(what: str, value: Mapping[Any, Any], known) -> None:
+def _check_keys(what: str, value: Mapping[Any, Any], known: Any) -> None:
     for key in value:
         if key not in known:
             close = get_close_matches(str(key).lower(), known, n=1)

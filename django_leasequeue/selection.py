@@ -1,6 +1,7 @@
 """Which queues a worker takes jobs from, and in which order."""
 
 from dataclasses import dataclass
+from typing import Any
 
 ALL = "*"
 
@@ -15,7 +16,7 @@ class Selection:
     queues: tuple[str, ...] = (ALL,)
     exclude: frozenset[str] = frozenset()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.queues:
             raise ValueError("Name at least one queue, or '*' for every queue.")
         if len(set(self.queues)) != len(self.queues):
@@ -48,6 +49,14 @@ class Selection:
         if queue in self.queues:
             return self.queues.index(queue)
         return self.queues.index(ALL) if self.takes_all else None
+
+
+def takes(queues: Any, exclude: Any, queue: str) -> bool:
+    """Whether a worker's row with these queues takes this one; what can't be read does."""
+    try:
+        return Selection(tuple(queues), frozenset(exclude)).rank(queue) is not None
+    except (TypeError, ValueError):
+        return True
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -10,3 +10,7 @@ job_started = Signal()
 # Sent in a thread beside the jobs, by the process that ran the job; if that was killed at the
 # job's timeout, by another of the same supervisor.
 job_settled = Signal()
+# sender: Schedule; kwargs: schedule, tick (firing.ScheduledTick). Sent before a tick becomes a
+# job, once, in the transaction that makes it: see docs/schedules.md. Not robustly: an error
+# keeps the tick from becoming a job, until it raises no more.
+before_schedule = Signal()

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django_leasequeue import payloads, registry
+from django_leasequeue import origin, payloads, registry
+from django_leasequeue.concurrency import Concurrency, as_concurrency, of_queue
 from django_leasequeue.conf import conf
-from django_leasequeue.dedup import Dedup, check_text
+from django_leasequeue.dedup import Dedup, check_queue, check_text
 from django_leasequeue.durations import Duration, seconds
 from django_leasequeue.fields import UTCDateTimeField
+from django_leasequeue.keywords import TaskLike
 
 LONGEST_GROUP = 255
 AT_ONCE = timedelta(0)
@@ -18,7 +20,7 @@ AT_ONCE = timedelta(0)
 class JobSpec(NamedTuple):
     """One job for `dispatch_many`; the arguments are those of `Job.objects.dispatch`."""
 
-    task: Any
+    task: TaskLike
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] | None = None
     queue: str | None = None
@@ -29,6 +31,8 @@ class JobSpec(NamedTuple):
     max_attempts: int | None = None
     meta: Mapping[str, Any] | None = None
     dedup: str | Dedup | None = None
+    after_group: str | None = None
+    concurrency: str | Concurrency | None = None
 
 
 @dataclass(slots=True)
@@ -43,6 +47,14 @@ class Prepared:
     dedup: Dedup | None
     # Bytes of its JSON.
     size: int
+    # Of a schedule's job, the columns that tell which it is.
+    made_by: dict[str, Any] | None = None
+    # The group whose jobs have to end first.
+    after_group: str | None = None
+    # Whether it cancels older ones of its concurrency key that wait.
+    supersedes: bool = False
+    # By whom or where it is dispatched, as far as that is known.
+    dispatched_by: str | None = None
 
     @property
     def rules(self) -> Dedup:
@@ -77,12 +89,12 @@ def prepare(spec: JobSpec) -> Prepared:
     most = conf.max_argument_bytes
     texts = {
         "args": payloads.dump(args, what="args", max_bytes=most, names=task.positional),
-        "kwargs": payloads.dump(kwargs, what="kwargs", max_bytes=most),
-        "meta": payloads.dump(meta, what="meta", max_bytes=most),
+        "kwargs": _text("kwargs", kwargs, most),
+        "meta": _text("meta", meta, most),
     }
     queue, priority, group = task.queue, task.priority, spec.group
     if spec.queue is not None:
-        queue = check_text("queue", spec.queue, registry.LONGEST_QUEUE)
+        queue = check_queue(spec.queue)
     if spec.priority is not None:
         priority = registry.check_priority(spec.priority)
     if group is not None:
@@ -90,6 +102,7 @@ def prepare(spec: JobSpec) -> Prepared:
     dedup = registry.as_dedup(spec.dedup)
     if dedup is None and task.dedup is not None:
         dedup = task.dedup_for(args, kwargs)
+    concurrency = _concurrency(spec, task, queue, args, kwargs)
     values = {
         "task": task.name,
         "queue": queue,
@@ -100,10 +113,22 @@ def prepare(spec: JobSpec) -> Prepared:
         "priority": priority,
         "max_attempts": _max_attempts(spec, task, queue),
         "group": group,
+        "concurrency_key": concurrency and concurrency.key,
+        "concurrency_limit": concurrency and concurrency.limit,
     }
     delay, run_at = _due(spec)
     size = len(texts["args"]) + len(texts["kwargs"]) + len(texts["meta"])
-    return Prepared(values, texts, delay, run_at, dedup, size)
+    return Prepared(
+        values,
+        texts,
+        delay,
+        run_at,
+        dedup,
+        size,
+        after_group=_after_group(spec),
+        supersedes=concurrency is not None and concurrency.supersedes,
+        dispatched_by=origin.current(),
+    )
 
 
 def _arguments(args: Sequence[Any]) -> list[Any]:
@@ -124,11 +149,42 @@ def _named(spec: JobSpec, what: str) -> dict[str, Any]:
     return dict(given)
 
 
+def _text(what: str, given: dict[str, Any], most: int) -> str:
+    return payloads.dump(given, what=what, max_bytes=most) if given else "{}"
+
+
 def _max_attempts(spec: JobSpec, task: registry.TaskOptions, queue: str) -> int:
     if spec.max_attempts is not None:
         registry.check_count("max_attempts", spec.max_attempts, 1)
         return spec.max_attempts
     return conf.max_attempts(queue) if task.max_attempts is None else task.max_attempts
+
+
+def _after_group(spec: JobSpec) -> str | None:
+    if spec.after_group is None:
+        return None
+    if spec.after_group == spec.group:
+        raise ValueError(
+            f"A job of group {spec.group!r} can't wait for that group: it would wait for "
+            "itself."
+        )
+    return check_text("after_group", spec.after_group, LONGEST_GROUP)
+
+
+def _concurrency(
+    spec: JobSpec,
+    task: registry.TaskOptions,
+    queue: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Concurrency | None:
+    """Return the dispatch's own, else the task's, else the queue's."""
+    if spec.concurrency is not None:
+        return as_concurrency(spec.concurrency)
+    if task.concurrency is not None:
+        return task.concurrency_for(args, kwargs)
+    limit = conf.concurrency(queue)
+    return None if limit is None else of_queue(queue, limit)
 
 
 def _due(spec: JobSpec) -> tuple[timedelta, datetime | None]:

@@ -19,6 +19,10 @@ class Status(models.TextChoices):
     CANCELLED = "cancelled", _("Cancelled")
 
 
+# What the column `blocked` of a pending job holds while no slot of its concurrency key is
+# free, and while it waits for a group to be done.
+AWAITS_SLOT, AWAITS_GROUP = 1, 2
+
 FINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
 
 # Each verb with the states it starts from and the states it may leave a job in.
@@ -32,11 +36,16 @@ TRANSITIONS = {
     "cancel": ({Status.PENDING, Status.RUNNING}, {Status.RUNNING, Status.CANCELLED}),
     # By hand: of a retry after a failed attempt it is settle that makes the job wait.
     "retry": (FINAL, {Status.PENDING}),
+    # Of a delayed job, which has only its time changed.
+    "run_now": ({Status.PENDING}, {Status.PENDING}),
     "progress": ({Status.RUNNING}, {Status.RUNNING}),
     "step": ({Status.RUNNING}, {Status.RUNNING}),
     "renew": ({Status.RUNNING}, {Status.RUNNING}),
     "settle": ({Status.RUNNING}, {Status.PENDING, *FINAL}),
     "release": ({Status.RUNNING}, {Status.PENDING, Status.CANCELLED}),
-    # Whose rows it removes.
+    # The same, for a person, whoever holds the lease.
+    "force_release": ({Status.RUNNING}, {Status.PENDING, Status.CANCELLED}),
+    # Whose rows they remove: by the rules of retention, and because a person wants it.
     "prune": (FINAL, set()),
+    "remove": ({Status.PENDING, *FINAL}, set()),
 }

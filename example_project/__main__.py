@@ -11,6 +11,9 @@ from example_project import bootstrap
 
 
 def main(arguments):
+    if arguments in (["-h"], ["--help"]):
+        print(__doc__)
+        return
     bootstrap.check_python()
     try:
         python = bootstrap.virtual_environment(

@@ -25,6 +25,10 @@ from tests.server_programs import NAMES, ServerMissing
 MYSQL_FAMILY = {"mariadb", "mysql"}
 # On a server of its own, which it kills.
 CHAOS = ["-m", "benchmarks.chaos", "--seconds", "60"]
+# The documentation's site; a link that leads nowhere is a warning, and so an error.
+SITE = ["sphinx", "-q", "-W", "--keep-going", "docs", str(runs.RESULTS / "site")]
+# On a cluster of its own, whose servers take most of the time.
+CLUSTER = ["-m", "benchmarks.galera", "--seconds", "10", "--no-kills"]
 
 
 class Session:
@@ -37,6 +41,7 @@ class Session:
         self.runs = []
         self.python_of = {}  # series -> Interpreter
         self.program_of = {}  # series -> the Python of its virtual environment
+        self.has_galera = False
 
     def main(self):
         """Do it all; return the exit code."""
@@ -75,11 +80,23 @@ class Session:
                 programs.append(machine.server_program(kind, install=install))
             except ServerMissing as missing:
                 self.miss(kind, str(missing))
+        if "mariadb" in self.options.db and self.options.checks:
+            try:
+                machine.galera(install=not self.options.no_install)
+                self.has_galera = True
+            except ServerMissing as missing:
+                # No failure, even if all are required: not every MariaDB comes with it.
+                self.left_out.append(f"MariaDB in a cluster: {missing}")
         if "postgres" in self.options.db:
             try:
                 machine.pooler(install=not self.options.no_install)
             except ServerMissing as missing:
                 self.say_missing(f"PostgreSQL behind a pooler: {missing}")
+        if "sqlite" in self.options.db:
+            try:
+                machine.browser(install=not self.options.no_install)
+            except ServerMissing as missing:
+                self.say_missing(f"The admin in a browser: {missing}")
         return programs
 
     def miss(self, database, why):
@@ -101,9 +118,12 @@ class Session:
             except CannotInstall as error:
                 for database in sorted(MYSQL_FAMILY.intersection(self.options.db)):
                     self.miss(database, str(error))
-        package = f"{bootstrap.ROOT}[{','.join(sorted(extras))}]"
+        newest = max(self.python_of, key=numbers)
 
         def make(series):
+            checked = self.options.checks and series == newest
+            site = {"deployment", "docs", "types"} if checked else set()
+            package = f"{bootstrap.ROOT}[{','.join(sorted(extras | site))}]"
             return bootstrap.virtual_environment(
                 f"tests-{series}",
                 "--no-compile",  # most of it is never imported
@@ -128,9 +148,14 @@ class Session:
                     "lint": ["ruff", "check", "."],
                     "format": ["ruff", "format", "--check", "."],
                     "types": ["mypy"],
+                    "pyright": ["pyright", "--pythonpath", str(self.newest)],
+                    "docs": SITE,
                 }.items()
             ]
         planned = []
+        if self.has_galera:
+            run = runs.Run("cluster", [self.newest, *CLUSTER], is_pytest=False)
+            planned.append((False, matrix.PARTS.index("others"), run))
         for series in sorted(self.program_of, key=numbers, reverse=True):
             for database in self.options.db:
                 parts = matrix.parts(database, series == newest, series == oldest)
@@ -156,12 +181,13 @@ class Session:
             "LEASEQUEUE_TEST_JOBS": "10000" if is_newest else "1000",
             "COVERAGE_FILE": str(runs.RESULTS / f".coverage.{series}"),
         }
-        measure = is_newest and matrix.is_measured(part)
+        measure = is_newest and matrix.is_measured(database, part)
         words = [self.program_of[series], "-X", "dev", "-m"]
         if measure and not self.options.no_coverage:
             words += ["coverage", "run", "-m"]
         cache = runs.RESULTS / f"cache-{name.replace(' ', '-')}"
-        words += ["pytest", "-o", f"cache_dir={cache}", *self.options.pytest, *tests]
+        words += ["pytest", "-o", f"cache_dir={cache}", "--durations=20"]
+        words += [*self.options.pytest, *tests]
         return runs.Run(name, words, variables)
 
     def show(self, run):
@@ -245,8 +271,8 @@ def parse(arguments):
     add("--db", type=names, default=DATABASES, help=f"of {','.join(DATABASES)}")
     add("--python", type=names, default=list(PAIRS), help=f"of {','.join(PAIRS)}")
     add("--jobs", type=int, default=2, help="runs at a time (2)")
-    add("--checks", action="store_true", help="lint, format and types too")
-    add("--require-all", action="store_true", help="a missing database is a failure")
+    add("--checks", action="store_true", help="lint, format, types and docs too")
+    add("--require-all", action="store_true", help="what is missing is a failure")
     add("--no-install", action="store_true", help="never call apt-get for a server")
     add("--no-coverage", action="store_true", help="measure no coverage")
     add("--coverage-min", type=float, default=0, help="fail under this percentage")

@@ -15,6 +15,7 @@ class TestsConfig(AppConfig):
 
         token_guard.install()
         step_clock(os.environ.get("LEASEQUEUE_TEST_CLOCK"))
+        lengthen_grace(os.environ.get("LEASEQUEUE_TEST_GRACE"))
 
 
 def step_clock(step):
@@ -27,3 +28,11 @@ def step_clock(step):
         return real() + (next(steps) if step == "back and forth" else float(step))
 
     time.time = stepped
+
+
+def lengthen_grace(seconds):
+    """Let a supervisor wait so long for a child to leave that is told to, and is slow."""
+    if seconds is not None:
+        from django_leasequeue.worker import supervisor
+
+        supervisor._GRACE = float(seconds)

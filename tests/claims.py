@@ -35,6 +35,7 @@ def claimed(*args, **fields):
         "lost_alone": 0,
         "claims": 1,
         "round": 1,
+        "concurrency_key": None,
         "errors_text": "[]",
         "worker": WORKER,
         "token": uuid.uuid4(),

@@ -1,7 +1,7 @@
 """Tools of the tests: threads that start together, handshakes, polling with a deadline.
 
-Every wait has a deadline of a minute or more, since machines can be slow, and fails with
-what it saw last. No test sleeps.
+Every wait has a deadline of minutes, since machines can be slow, and fails with what it
+saw last. No test sleeps.
 """
 
 import contextlib
@@ -16,7 +16,8 @@ from unittest import mock
 
 from django.db import connections
 
-DEADLINE = 60
+# Seconds for whatever a test waits for: a machine may be busy with much else.
+DEADLINE = 120
 
 
 def together(count, function, *, return_exceptions=False, timeout=2 * DEADLINE):
@@ -36,7 +37,7 @@ def run_together(functions, *, return_exceptions=False, timeout=2 * DEADLINE):
 
     def run(number, function):
         try:
-            barrier.wait(timeout)
+            barrier.wait(max(timeout, 2 * DEADLINE))
             results[number] = function()
         except BaseException as error:
             results[number] = error
@@ -176,7 +177,7 @@ class Announcement:
 def paused(owner, name, *, after=False):
     """Hold the first call of `owner.name` until the test resumes it; yields a Pause.
 
-    The call is held before it is made, or with `after` before its result is returned.
+    The call is held before it is made, or with `after` before its `result` is returned.
     Later calls pass.
     """
     real = getattr(owner, name)
@@ -185,7 +186,7 @@ def paused(owner, name, *, after=False):
     def held(*args, **kwargs):
         if after:
             result = real(*args, **kwargs)
-            pause.hold()
+            pause.hold(result)
             return result
         pause.hold()
         return real(*args, **kwargs)
@@ -198,16 +199,20 @@ def paused(owner, name, *, after=False):
 
 
 class Pause:
-    """One held call: `wait()` until it is there, then `resume()` it."""
+    """One held call: `wait()` until it is there, then `resume()` it.
+
+    `result`: what it will return, if it is held after it was made.
+    """
 
     def __init__(self, name):
-        self.name = name
+        self.name, self.result = name, None
         self._first = threading.Lock()
         self._reached = threading.Event()
         self._resumed = threading.Event()
 
-    def hold(self):
+    def hold(self, result=None):
         if self._first.acquire(blocking=False):
+            self.result = result
             self._reached.set()
             if not self._resumed.wait(2 * DEADLINE):
                 raise AssertionError(f"{self.name} was never resumed")

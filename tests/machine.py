@@ -10,6 +10,7 @@ from pathlib import Path
 from example_project import bootstrap
 from example_project.bootstrap import CannotInstall
 from tests import server_programs
+from tests.browser import programs as browser_programs
 from tests.server_programs import ServerMissing
 
 PACKAGES = {
@@ -17,6 +18,7 @@ PACKAGES = {
     "mariadb": ["mariadb-server-core", "mariadb-client-core"],
 }
 GET_MYSQL = bootstrap.ROOT / ".ci" / "get-mysql"
+GET_GALERA = bootstrap.ROOT / ".ci" / "get-galera"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,36 @@ def pooler(*, install=True):
     return server_programs.pooler()
 
 
+def browser(*, install=True):
+    """Return the Programs of Chromium, installed if need be. Raises ServerMissing."""
+    try:
+        return browser_programs.find()
+    except ServerMissing as missing:
+        if not install:
+            raise
+        if browser_programs.come_as_snaps():
+            raise ServerMissing(browser_programs.SNAP) from None
+        try:
+            bootstrap.apt_install(browser_programs.PACKAGES, "test in a browser")
+        except CannotInstall as error:
+            raise ServerMissing(f"{missing}; {error}") from None
+    return browser_programs.find()
+
+
+def galera(*, install=True):
+    """Return Galera, unpacked into a private folder if need be. Raises ServerMissing."""
+    try:
+        return server_programs.galera()
+    except ServerMissing as missing:
+        if not install or not shutil.which("apt-get"):
+            raise
+        try:
+            _unpack(GET_GALERA, server_programs.galera_folder())
+        except CannotInstall as error:
+            raise ServerMissing(f"{missing}; {error}") from None
+    return server_programs.galera()
+
+
 def interpreter(series):
     """Return the Python of a series such as "3.13"; None if there is none here."""
     candidates = [sys.executable, shutil.which(f"python{series}"), *_pyenv(series)]
@@ -104,13 +136,16 @@ def _install_server(kind):
             f"set {name} to the path of its server program to {purpose}"
         )
     print("Unpacking a private MySQL ...", flush=True)
-    folder = server_programs.mysql_folder()
+    _unpack(GET_MYSQL, server_programs.mysql_folder())
+
+
+def _unpack(script, folder):
     folder.parent.mkdir(parents=True, exist_ok=True)
     process = subprocess.run(
-        [GET_MYSQL, folder], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        [script, folder], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
     if process.returncode != 0:
-        raise CannotInstall(f"{GET_MYSQL.name} failed:\n{process.stderr[-2000:]}")
+        raise CannotInstall(f"{script.name} failed:\n{process.stderr[-2000:]}")
 
 
 def _has_client_library():

@@ -1,4 +1,7 @@
-"""Every verb once, in a project whose default database is empty. Run by test_no_default."""
+"""Every verb once, in a project whose default database is empty.
+
+Run by test_no_default, and by test_replica where no read may leave the jobs' database.
+"""
 
 import asyncio
 import os
@@ -51,7 +54,30 @@ def main(routed):
     assert jobs.release(held[0].token, death="test") == {job.id for job in held}
     assert len(jobs.filter(args=[5, 6]).cancel().cancelled) == 1
     settle(alone=True)
-    assert (jobs.count(), jobs.finished().count()) == (7, 7)
+    in_the_table(jobs)
+
+
+def in_the_table(jobs):
+    """What is asked of jobs that are there, and of one."""
+    from django_leasequeue.models import Job, Queue, Schedule, Worker
+    from tests.tasks import add
+
+    rows = Job.objects.using("other")
+    assert (rows.count(), rows.finished().count()) == (7, 7)
+    assert sum(jobs.filter(task=add.name).wait(5).values()) == 7
+    failed = jobs.filter(args=[5, 6])
+    assert len(failed.retry().retried) == 1
+    assert len(failed.cancel().cancelled) == 1
+    late, _ = jobs.dispatch(add, [1, 1], delay=600)
+    assert late.why()[0].kind and jobs.why(late.pk)[0].kind
+    assert len(jobs.filter(pk=late.pk).run_now().made_due) == 1
+    assert late.cancel() and late.status == "cancelled"
+    late.retry()
+    assert late.status == "pending" and late.cancel()
+    queues = Queue.objects.using("other")
+    assert queues.pause("mail") and queues.resume("mail")
+    assert list(Worker.objects.using("other").live()) == []
+    assert Schedule.objects.using("other").all().pause() == 0
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from tests.processes import ROOT
 
 TEXT = (ROOT / "README.md").read_text()
+TASKS_PAGE = (ROOT / "docs/tasks.md").read_text()
 DEDUP = (ROOT / "docs/dedup.md").read_text()
 HOOKS = (ROOT / "docs/hooks.md").read_text()
-PROSE = re.sub(r"^```.*?^```$", "", TEXT, flags=re.M | re.S)
 # A comment at the margin of a Python block says where what follows it belongs.
 PLACE = re.compile(
     r"^# (shop/tasks\.py|settings\.py|where a customer signs up)\n", re.M
@@ -27,10 +27,10 @@ def blocks(language, text=TEXT):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
 
 
-def snippets(*places):
+def snippets(*places, text=TEXT):
     """The Python of these places, in order."""
     found = []
-    for block in blocks("python"):
+    for block in blocks("python", text):
         start, *rest = PLACE.split(block)
         found.append(Snippet(ANYWHERE, start))
         found += map(Snippet, rest[::2], rest[1::2])

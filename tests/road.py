@@ -2,16 +2,17 @@
 
 import contextlib
 import uuid
+from types import SimpleNamespace
 from unittest import mock
 
 from django.db import DatabaseError, OperationalError, connections
 
-from django_leasequeue import registry, task
-from django_leasequeue.db import taking
+from django_leasequeue import db, registry, task
+from django_leasequeue.db import DatabaseNow, errors, taking
 from django_leasequeue.models import Job
 from django_leasequeue.selection import Selection
 from tests.factories import JobFactory
-from tests.helpers import new_connection, paused
+from tests.helpers import eventually, in_thread, new_connection, paused
 
 WORKER = "host:1"
 
@@ -44,8 +45,35 @@ def claim_under_way():
     wherever one statement would do for a single lane.
     """
     JobFactory(priority=-100)
-    with paused(taking._Worked, "send", after=True) as pause:
+    with paused(taking._Worked, "_found", after=True) as pause:
         yield pause
+
+
+def outrun_by_its_lease(hold, work):
+    """Let `work(job)` have the job's row locked in time, and go on when the lease has ended.
+
+    `hold`: makes a job that this worker holds. Returns the job, and what the work returned.
+    """
+    for seconds in (0.5, 5, 50):
+        job = hold()
+        Job.objects.filter(pk=job.id).update(processing_until=DatabaseNow(seconds))
+        with (
+            paused(db, "take", after=True) as pause,
+            in_thread(lambda job=job: work(job)) as late,
+        ):
+            pause.wait()
+            # Else this machine is too busy for so short a lease.
+            in_time = pause.result != []
+            if in_time:
+                eventually(Job.objects.expired().exists)
+                # Still locked by its worker: passed over, not waited for.
+                assert claim() == []
+            pause.resume()
+            result = late.result()
+        if in_time:
+            return job, result
+        Job.objects.all().delete()
+    raise AssertionError(f"Its row was not locked within {seconds} s")
 
 
 def row(job, using="default"):
@@ -127,6 +155,24 @@ def ending_after(passed, using="default"):
         return execute(sql, params, many, context)
 
     with connections[using].execute_wrapper(wrapper):
+        yield
+
+
+@contextlib.contextmanager
+def time_of_reruns():
+    """Let the seconds of db.rerun() pass by its own pauses alone, however slow the machine is.
+
+    None of them is slept.
+    """
+    now = [0.0]
+
+    def sleep(seconds):
+        now[0] += seconds
+
+    with (
+        mock.patch.object(errors, "clock", SimpleNamespace(now=lambda: now[0])),
+        mock.patch.object(errors, "time", SimpleNamespace(sleep=sleep)),
+    ):
         yield
 
 

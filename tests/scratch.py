@@ -61,7 +61,7 @@ def _drop(name):
     with new_connection() as connection:
         if connection.vendor == "sqlite":
             for file in Path(name).parent.glob(f"{Path(name).name}*"):
-                file.unlink()
+                file.unlink(missing_ok=True)
             return
         # A thread of the test may not have closed its connection yet.
         force = " WITH (FORCE)" if connection.vendor == "postgresql" else ""

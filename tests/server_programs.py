@@ -65,6 +65,32 @@ def pooler():
     return Program("pgbouncer", path, "")
 
 
+@dataclass(frozen=True)
+class Galera:
+    """What makes a MariaDB part of a cluster: a library, and folders to look in besides."""
+
+    library: Path
+    programs: Path | None = None
+    libraries: Path | None = None
+
+
+def galera_folder():
+    """Where `.ci/get-galera` puts Galera."""
+    return mysql_folder().with_name("galera")
+
+
+def galera():
+    """Return the machine's Galera, or the private one. Raises ServerMissing."""
+    name = "libgalera_smm.so"
+    installed = Path("/usr/lib/galera") / name
+    if installed.exists() and _on_path("rsync") and _on_path("wsrep_sst_rsync"):
+        return Galera(installed)
+    folder = galera_folder()
+    if (folder / "complete").exists():
+        return Galera(folder / "lib" / name, folder / "bin", folder / "lib")
+    raise ServerMissing("Galera is not installed")
+
+
 def _candidates(kind):
     override = os.environ.get(OVERRIDES[kind])
     if override:

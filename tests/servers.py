@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import os
 import pwd
+import random
 import shlex
 import shutil
 import signal
@@ -94,7 +95,7 @@ class Server:
         self.prepare()
         # Between the choice of a free port and its use, another process may take it.
         for _ in range(3):
-            self.port = _free_port()
+            self.port = free_port()
             self.process = self.spawn(self.command())
             if self._comes_up():
                 return
@@ -151,10 +152,16 @@ class Server:
                 stdout=log,
                 stderr=log,
                 cwd=self.base,
-                env={**os.environ, "HOME": str(self.base), "LC_ALL": "C"},
+                env=self.environment(),
                 start_new_session=True,
                 **user,
             )
+
+    def environment(self):
+        # A folder of its own for temporary files too: each MariaDB and MySQL that starts
+        # removes what looks like a left-over of its own from there.
+        own = {"HOME": str(self.base), "TMPDIR": str(self.base), "LC_ALL": "C"}
+        return {**os.environ, **own}
 
     def run(self, command):
         """Run `command` to its end like `spawn()`. Raises ServerFailed."""
@@ -300,10 +307,17 @@ def _has_it_already(path):
     return any(b" --no-defaults" in line for line in lines if line[:1] != b"#")
 
 
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port():
+    """Return a port that nobody has, nor the system gives to whoever connects meanwhile."""
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    ports = [
+        n for n in range(10_000, 65_536) if not int(given[0]) <= n <= int(given[1])
+    ]
+    for port in [*random.sample(ports, len(ports)), 0]:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return probe.getsockname()[1]
+    raise ServerFailed("No port is free")
 
 
 def stop_on_signals():

@@ -7,6 +7,7 @@ LEASEQUEUE_TEST_NAMES     JSON: alias -> name of a database that exists, for wor
                           processes (helpers.worker_environment() makes it)
 LEASEQUEUE_TEST_SETTINGS  JSON: the LEASEQUEUE setting, for worker processes
 LEASEQUEUE_TEST_POOLED    whether the url leads to a pooler that shares sessions
+LEASEQUEUE_TEST_OPTIONS   JSON: OPTIONS of the databases on a server, such as a pool
 LEASEQUEUE_TEST_SQLITE    wal (default), or plain for SQLite as Django sets it up by itself
 """
 
@@ -63,6 +64,7 @@ def _server():
         )
     url = urlsplit(os.environ[variable])
     return {
+        "OPTIONS": json.loads(os.environ.get("LEASEQUEUE_TEST_OPTIONS", "{}")),
         "DISABLE_SERVER_SIDE_CURSORS": "LEASEQUEUE_TEST_POOLED" in os.environ,
         "HOST": url.hostname,
         "PORT": str(url.port or ""),
@@ -76,9 +78,23 @@ if DATABASE == "sqlite" and "LEASEQUEUE_TEST_RUN" in os.environ:
 
 DATABASES = {alias: _database(alias) for alias in ("default", "other")}
 LEASEQUEUE = json.loads(os.environ.get("LEASEQUEUE_TEST_SETTINGS", "{}"))
+# Unknown to Django 5.2, and without effect there.
+TASKS = {
+    "default": {
+        "BACKEND": "django_leasequeue.backend.LeaseQueueBackend",
+        "QUEUES": [],
+    }
+}
 
+# The processes that the tests start show no pages: a tenth of their start would be to
+# load the admin's. That a worker starts beside them, other projects of the tests prove.
+ADMIN = (
+    "django.contrib.admin.apps.SimpleAdminConfig"
+    if "LEASEQUEUE_TEST_NAMES" in os.environ
+    else "django.contrib.admin"
+)
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    ADMIN,
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.messages",

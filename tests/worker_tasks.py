@@ -43,6 +43,16 @@ def double_elsewhere(method, number):
 
 
 @task
+def grow(path, mebibytes):
+    """Take so much memory for as long as the process lives, and wait for the test's sign."""
+    _kept.append(bytearray(os.urandom(1) * (mebibytes * 1024 * 1024)))
+    _say_and_wait(path, "")
+
+
+_kept: list[bytearray] = []
+
+
+@task
 async def add_soon(a, b):
     await asyncio.sleep(0)
     return a + b

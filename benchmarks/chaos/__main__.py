@@ -29,7 +29,7 @@ from django_leasequeue import clock
 from tests import servers
 
 # Seconds in which all jobs must have ended once everybody is left alone, and for a stop.
-PEACE, STOP = 240, 60
+PEACE, STOP = 240, 120
 
 
 def main(arguments=None):
@@ -73,7 +73,7 @@ def _run(options, entry, server, folder):
         killer.close()
         # The end of its standard input tells a dispatcher to stop.
         unknown = sum(
-            int(process.communicate(timeout=60)[0]) for process in dispatchers
+            int(process.communicate(timeout=PEACE)[0]) for process in dispatchers
         )
         left_at = clock.now()
         peace = 0 if found else PEACE

@@ -14,20 +14,26 @@ from tests.proxy import Proxy
 # Short, so that much happens in a minute. A run is frozen for longer than that.
 LEASE, BUFFER = 6.0, 1.0
 SETTINGS = json.dumps(
-    {"TASK_MODULES": ["benchmarks.tasks"], "LEASE": LEASE, "SAFETY_BUFFER": BUFFER}
+    {
+        "TASK_MODULES": ["benchmarks.tasks"],
+        "LEASE": LEASE,
+        "SAFETY_BUFFER": BUFFER,
+        # What strikes a job again and again is not its own doing here.
+        "MAX_RECOVERIES": 1000,
+    }
 )
 
 
 class Worker:
     """A supervisor with two children, in a process group of its own, behind its own proxy."""
 
-    def __init__(self, number, entry, folder):
+    def __init__(self, number, entry, folder, settings=SETTINGS):
         self.number = number
         self.proxy, direct = None, entry
         if "PORT" in entry:
             self.proxy = Proxy(entry["HOST"], int(entry["PORT"]))
             entry = {**entry, "PORT": str(self.proxy.port)}
-        more = {"BENCHMARK_SETTINGS": SETTINGS, "BENCHMARK_DIRECT": json.dumps(direct)}
+        more = {"BENCHMARK_SETTINGS": settings, "BENCHMARK_DIRECT": json.dumps(direct)}
         self._environment = environment(entry, **more)
         self._log = folder / f"worker-{number}.log"
         self._groups = []

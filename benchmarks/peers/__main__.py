@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.database import database
+from benchmarks.options import parser_of
 from benchmarks.peers.system import NAMES, load
 from tests.server_programs import ServerMissing
 from tests.servers import ServerFailed, stop_on_signals
@@ -88,11 +89,7 @@ def measure(entry, names: list[str], options) -> list[dict[str, Any]]:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.peers",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("peers", __doc__)
     add = parser.add_argument
     add(
         "--systems",

@@ -12,6 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.database import KINDS, database, environment
+from benchmarks.options import parser_of
 from tests.server_programs import NAMES, ServerMissing
 from tests.servers import ServerFailed, stop_on_signals
 
@@ -58,11 +59,7 @@ def measure(entry, options) -> None:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.speed",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("speed", __doc__)
     add = parser.add_argument
     add("--db", choices=KINDS, default="postgres", help="postgres")
     add(

@@ -13,7 +13,10 @@ from benchmarks.speed.measures import Measured
 
 
 def table(results: dict[str, list[Measured]]) -> str:
-    """Return the medians as a markdown table, beside the floor of the same kind."""
+    """Return the medians as a markdown table, beside the floor of the same kind.
+
+    What part of the floor it is: the median over the turns, each against its own floor.
+    """
     lines = ["| measure | median | lowest to highest | of the floor | more |"]
     lines.append("|---|---|---|---|---|")
     medians = {
@@ -23,8 +26,12 @@ def table(results: dict[str, list[Measured]]) -> str:
     for name, runs in results.items():
         values = [one.value for one in runs]
         unit = runs[0].unit
-        floor = medians.get(_floor(name))
-        ratio = f"{medians[name] / floor:.2f}" if floor and unit == "jobs/s" else ""
+        ratio = ""
+        if unit == "jobs/s" and (floor := results.get(_floor(name))):
+            turns = zip(runs, floor, strict=True)
+            ratio = (
+                f"{statistics.median(one.value / its.value for one, its in turns):.2f}"
+            )
         more = ", ".join(
             f"{_short(statistics.median(one.more[word] for one in runs))} {word}"
             for word in runs[0].more

@@ -31,6 +31,11 @@ class Workers:
         self.records = Records(folder)
         self._folder, self._processes = folder, processes
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes that have been started; those may have started more."""
+        return [process.pid for process in self._processes]
+
     def wait_for(
         self, condition: Callable[[], bool], seconds: float = PATIENCE
     ) -> None:

@@ -1,5 +1,6 @@
 """The entries of a job's errors, whoever wrote them, ready for the template."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -12,10 +13,14 @@ from django_leasequeue.payloads import clean_text
 # Longer than what `payloads.describe_error` keeps.
 LONGEST_TEXT = 50_000
 # What the template has a place for; anything else is shown as JSON.
-KNOWN = ("exception_class", "message", "traceback", "attempt", "at", "worker", "times")
+KNOWN = (
+    *("exception_class", "message", "traceback", "attempt", "at", "worker", "times"),
+    # The timeline tells them.
+    *("started_at", "death"),
+)
 
 
-def show_errors(errors: Any):
+def show_errors(errors: Any) -> str:
     """Return the errors as HTML, newest first; anything else than a list of them as JSON."""
     if not isinstance(errors, list):
         return pretty(errors)
@@ -39,7 +44,7 @@ def _entry(error: Any) -> dict[str, Any]:
     }
 
 
-def _facts(texts: dict[str, str]):
+def _facts(texts: dict[str, str]) -> Iterator[str]:
     if texts.get("at"):
         yield _time(texts["at"])
     if "attempt" in texts:

@@ -4,13 +4,14 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
+from django_leasequeue.admin.rows import JobRow
 from django_leasequeue.admin.shown import EMPTY, local_time
 from django_leasequeue.models import Job
 from django_leasequeue.ownership import holds, with_window
 from django_leasequeue.states import FINAL
 
 
-def holder(job, site: str):
+def holder(job: JobRow, site: str) -> str:
     """Return the holder of the id that the job has or had. `site`: the admin's name.
 
     Costs a statement only if the job has its id no more.
@@ -32,7 +33,7 @@ def _nobody() -> str:
     return _("nobody, so the next dispatch gets it")
 
 
-def _rule(job) -> str:
+def _rule(job: JobRow) -> str:
     """Return how long the job holds the id that it has, "" if it does no longer."""
     if job.dedup_hold == "removed":
         return _("this job, as long as its row exists")

@@ -39,6 +39,10 @@ class Conf:
         """Return how long a job waits between its attempts."""
         return of_queue("BACKOFF", queue)
 
+    def concurrency(self, queue: str) -> int | None:
+        """Return how many jobs of the queue run at one time; None for any number."""
+        return of_queue("CONCURRENCY", queue)
+
     def retention(self, queue: str) -> Rules:
         """Return how long finished jobs are kept, by status."""
         project = SETTINGS["RETENTION"].default | of_project("RETENTION")
@@ -98,6 +102,11 @@ class Conf:
     def max_errors(self) -> int:
         """How many of a job's errors are kept, the newest."""
         return of_project("MAX_ERRORS")
+
+    @property
+    def immediate(self) -> bool:
+        """Whether a dispatch runs its job itself, for development."""
+        return of_project("IMMEDIATE")
 
     def problems(self) -> list[Problem]:
         """Return all that is wrong with LEASEQUEUE, in the order it is written."""

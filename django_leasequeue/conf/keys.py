@@ -10,6 +10,7 @@ from django_leasequeue.conf.kinds import (
     Retention,
     Setting,
     Whole,
+    WholeOrNone,
 )
 from django_leasequeue.retention import Rule
 from django_leasequeue.states import Status
@@ -41,6 +42,8 @@ SETTINGS: dict[str, Setting] = {
             Status.CANCELLED: Rule(30 * _DAY),
         }
     ),
+    # Jobs of one queue that run at a time, on all workers together.
+    "CONCURRENCY": WholeOrNone(minimum=1),
     # One; a second is a second interpreter's memory, so it is asked for.
     "PROCESSES": Whole(1, minimum=1),
     # Python runs one thread at a time, so threads serve tasks that wait; each holds a
@@ -63,6 +66,8 @@ SETTINGS: dict[str, Setting] = {
     "MAX_RESULT_BYTES": Whole(2**20, minimum=4),
     # An entry is at most 45 KB, so a row's errors stay below half a megabyte.
     "MAX_ERRORS": Whole(10, minimum=1),
+    # For development: whoever dispatches would wait for every job.
+    "IMMEDIATE": Flag(False),
 }
 # Those that QUEUES may set for a queue of its own.
 PER_QUEUE = frozenset(
@@ -73,5 +78,6 @@ PER_QUEUE = frozenset(
         "MAX_ATTEMPTS",
         "BACKOFF",
         "RETENTION",
+        "CONCURRENCY",
     }
 )

@@ -24,11 +24,11 @@ class Problem:
 class WrongSetting(ImproperlyConfigured):
     """Raised when a setting is read whose value can't be used."""
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Problem) -> None:
         self.problem = problem
         super().__init__(" ".join(filter(None, (problem.message, problem.hint))))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         # Pickle and copy would call __init__ with the message.
         return type(self), (self.problem,)
 
@@ -67,6 +67,17 @@ class Whole:
             bounds = f"at least {self.minimum} and at most {_LARGEST:,}"
             raise WrongSetting(Problem("E004", f"{where} must be {bounds}."))
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class WholeOrNone:
+    """A whole number; None for no bound at all."""
+
+    minimum: int
+    default: None = None
+
+    def read(self, where: str, value: Any) -> int | None:
+        return None if value is None else Whole(0, self.minimum).read(where, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,4 +186,4 @@ class Retention:
             raise WrongSetting(Problem("E004", str(error))) from error
 
 
-Setting = Duration | Whole | Flag | Backoff | Modules | Paths | Retention
+Setting = Duration | Whole | WholeOrNone | Flag | Backoff | Modules | Paths | Retention

@@ -11,9 +11,14 @@ from django_leasequeue.conf.keys import SETTINGS
 from django_leasequeue.conf.kinds import Problem, WrongSetting
 
 
-def given() -> dict:
+def given() -> dict[str, Any]:
     """Return LEASEQUEUE as the project wrote it, {} without one."""
     return as_dict("LEASEQUEUE", getattr(settings, "LEASEQUEUE", {}))
+
+
+def given_queues() -> dict[Any, Any]:
+    """Return LEASEQUEUE["QUEUES"] as the project wrote it, {} without it."""
+    return as_dict("LEASEQUEUE['QUEUES']", given().get("QUEUES", {}))
 
 
 @lru_cache
@@ -33,16 +38,15 @@ def of_queue(key: str, queue: str | None) -> Any:
 
     `queue` None stands for a queue that QUEUES does not name.
     """
-    queues = as_dict("LEASEQUEUE['QUEUES']", given().get("QUEUES", {}))
     where = f"LEASEQUEUE['QUEUES'][{queue!r}]"
-    own = as_dict(where, queues.get(queue, {}))
+    own = as_dict(where, given_queues().get(queue, {}))
     if key not in own:
         return of_project(key)
     return SETTINGS[key].read(f"{where}[{key!r}]", own[key])
 
 
 @receiver(setting_changed)
-def _forget(*, setting: str, **kwargs) -> None:
+def _forget(*, setting: str, **kwargs: Any) -> None:
     if setting == "LEASEQUEUE":
         of_project.cache_clear()
         of_queue.cache_clear()
@@ -63,7 +67,7 @@ def pair_problem(queue: str | None) -> Problem | None:
     )
 
 
-def as_dict(where: str, value: object) -> dict:
+def as_dict(where: str, value: object) -> dict[str, Any]:
     """Return the value; raise WrongSetting if it is no dict."""
     if isinstance(value, dict):
         return value

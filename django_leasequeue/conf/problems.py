@@ -7,10 +7,7 @@ from typing import Any
 from django_leasequeue.conf.keys import PER_QUEUE, SETTINGS
 from django_leasequeue.conf.kinds import Problem, WrongSetting
 from django_leasequeue.conf.lookup import as_dict, given, pair_problem
-from django_leasequeue.dedup import check_text
-
-# As long as the column: registry.LONGEST_QUEUE, which imports this package.
-LONGEST_QUEUE = 100
+from django_leasequeue.dedup import check_queue
 
 
 def problems() -> Iterator[Problem]:
@@ -48,13 +45,10 @@ def _queues_problems(queues: Any) -> Iterator[Problem]:
 
 def _name_problems(where: str, name: Any) -> Iterator[Problem]:
     try:
-        check_text("name of a queue", name, LONGEST_QUEUE)
+        check_queue(name)
     except (TypeError, ValueError) as error:
-        yield Problem("E006", f"{where}: {error}")
-    else:
-        if name == "*":
-            message = f"{where}: '*' is no queue, it means all queues to a worker only."
-            yield Problem("E006", message, "Put what is for every queue beside QUEUES.")
+        hint = "Put what is for every queue beside QUEUES." if name == "*" else None
+        yield Problem("E006", f"{where}: {error}", hint)
 
 
 def _value_problems(

@@ -18,6 +18,7 @@ from django_leasequeue.db.inserts import (
     returning,
     shape,
     stored,
+    told_ids,
     word,
 )
 
@@ -32,15 +33,18 @@ _Sql = tuple[str, list[Any]]
 class _Column:
     """A field and its value in each row."""
 
-    def __init__(self, field: models.Field, values: list[Any], is_text: bool):
+    def __init__(
+        self, field: "models.Field[Any, Any]", values: list[Any], is_text: bool
+    ) -> None:
         self.field, self.values, self.is_text = field, values, is_text
         first = values[0]
         # Equal lists may differ as JSON, as 1 and True do.
         unclear = isinstance(first, list | dict) and first
         self.same = not unclear and values.count(first) == len(values)
-        self.computed = any(hasattr(value, "resolve_expression") for value in values)
+        some = values[:1] if self.same else values
+        self.computed = any(hasattr(value, "resolve_expression") for value in some)
 
-    def shared(self, connection) -> _Sql:
+    def shared(self, connection: Any) -> _Sql:
         """Return the one value of all rows."""
         value = self.values[0]
         if not self.computed:
@@ -49,13 +53,13 @@ class _Column:
                 return simple, []
         return parameter(connection, self.field, value, self.is_text)
 
-    def stored(self, connection) -> list[Any]:
+    def stored(self, connection: Any) -> list[Any]:
         """Return what is stored in each row."""
         if self.is_text:
             return self.values
         return [stored(connection, self.field, value) for value in self.values]
 
-    def cells(self, connection) -> list[_Sql]:
+    def cells(self, connection: Any) -> list[_Sql]:
         """Return the value of each row."""
         if self.same:
             return [self.shared(connection)] * len(self.values)
@@ -65,7 +69,9 @@ class _Column:
 
 
 def insert_rows(
-    rows, new: Sequence[Mapping[str, Any]], texts: Collection[str] = ()
+    rows: models.QuerySet[Any],
+    new: Sequence[Mapping[str, Any]],
+    texts: Collection[str] = (),
 ) -> list[int] | None:
     """Insert rows in this order; return their ids, or None where the database doesn't tell.
 
@@ -89,22 +95,24 @@ def insert_rows(
         for sql, params, count in _statements(connection, given, columns):
             if _tells(connection, count):
                 cursor.execute(sql + returning(connection, rows.model), params)
-                told += [pk for (pk,) in cursor.fetchall()]
+                told += told_ids(cursor, count)
             else:
                 cursor.execute(sql, params)
                 told += [cursor.lastrowid] if count == 1 else []
     return told if len(told) == len(new) else None
 
 
-def _tells(connection, count: int) -> bool:
+def _tells(connection: Any, count: int) -> bool:
     features = connection.features
-    if count == 1:
-        return features.can_return_columns_from_insert
-    return features.can_return_rows_from_bulk_insert
+    return (
+        features.can_return_columns_from_insert
+        if count == 1
+        else features.can_return_rows_from_bulk_insert
+    )
 
 
 def _statements(
-    connection, given: Shape, columns: list[_Column]
+    connection: Any, given: Shape, columns: list[_Column]
 ) -> Iterator[tuple[str, list[Any], int]]:
     """Yield statements, their parameters and how many rows each inserts."""
     differing = [column for column in columns if not column.same] or columns[:1]
@@ -126,7 +134,9 @@ def _statements(
     yield sql, params + own, len(columns[0].values)
 
 
-def _arrays(connection, columns: list[_Column]) -> tuple[str, list[str], list[Any]]:
+def _arrays(
+    connection: Any, columns: list[_Column]
+) -> tuple[str, list[str], list[Any]]:
     arrays: list[str] = []
     params: list[Any] = []
     for column in columns:
@@ -143,7 +153,7 @@ def _arrays(connection, columns: list[_Column]) -> tuple[str, list[str], list[An
     return f"UNNEST({', '.join(arrays)}) AS given({aliases})", names, params
 
 
-def _json(connection, columns: list[_Column]) -> tuple[str, list[str], list[Any]]:
+def _json(connection: Any, columns: list[_Column]) -> tuple[str, list[str], list[Any]]:
     in_rows = zip(*(column.stored(connection) for column in columns), strict=True)
     names = [f"JSON_EXTRACT(value, '$[{number}]')" for number in range(len(columns))]
     return "JSON_EACH(%s)", names, [json.dumps(list(in_rows))]
@@ -151,11 +161,11 @@ def _json(connection, columns: list[_Column]) -> tuple[str, list[str], list[Any]
 
 # By vendor: what makes a table of columns, its name, those of the columns and parameters.
 # Rows come from it, and get their ids, in the order of the values.
-_TABLES: dict[str, Callable] = {"postgresql": _arrays, "sqlite": _json}
+_TABLES: dict[str, Callable[..., Any]] = {"postgresql": _arrays, "sqlite": _json}
 
 
 def _of_values(
-    connection, given: Shape, columns: list[_Column]
+    connection: Any, given: Shape, columns: list[_Column]
 ) -> Iterator[tuple[str, list[Any], int]]:
     cells = [column.cells(connection) for column in columns]
     in_rows = list(zip(*cells, strict=True))
@@ -170,7 +180,7 @@ def _of_values(
         yield f"{given.start} VALUES {', '.join(words)}", params, len(some)
 
 
-def _most_parameters(connection) -> int:
+def _most_parameters(connection: Any) -> int:
     if connection.vendor in _PARAMETERS:
         return _PARAMETERS[connection.vendor]
     import sqlite3  # a Python without it has another database

@@ -3,6 +3,8 @@
 It reads the settings anew, while a test runner has pointed its aliases at test databases.
 """
 
+from typing import Any
+
 from django.conf import settings
 
 _names: dict[str, str] = {}
@@ -14,7 +16,7 @@ def remember_names() -> None:
         _names[alias] = str(given.get("NAME") or "")
 
 
-def is_as_configured(connection) -> bool:
+def is_as_configured(connection: Any) -> bool:
     """Whether others open this database by its alias: a name that settings gave, no memory."""
     if connection.vendor == "sqlite" and connection.is_in_memory_db():
         return False

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.db import Error, transaction
+from django.db.models import Model, QuerySet
 
 from django_leasequeue import clock
 from django_leasequeue.db.errors import is_lock_wait, is_passing_trouble
@@ -32,7 +33,9 @@ _INCREMENT = {
 }
 
 
-def increment_if_free(rows, pk: int, counter: str, stamp: str, seconds: float) -> bool:
+def increment_if_free(
+    rows: QuerySet[Any], pk: int, counter: str, stamp: str, seconds: float
+) -> bool:
     """Add 1 to a counter of a row, and stamp it with the time, unless the row stays locked.
 
     Tries for so many `seconds`, without ever queueing for the lock. Returns whether it was
@@ -62,10 +65,10 @@ def increment_if_free(rows, pk: int, counter: str, stamp: str, seconds: float) -
         pause = min(pause * 2, 0.02)
 
 
-_increments: dict[tuple, str] = {}
+_increments: dict[tuple[Any, ...], str] = {}
 
 
-def _increment(model, connection, counter: str, stamp: str) -> str:
+def _increment(model: type[Model], connection: Any, counter: str, stamp: str) -> str:
     key = (model, connection.vendor, counter, stamp)
     if key not in _increments:
         now, _ = getattr(DatabaseNow(), f"as_{connection.vendor}")(None, connection)
@@ -81,7 +84,7 @@ def _increment(model, connection, counter: str, stamp: str) -> str:
 
 
 def update_free(
-    rows, ids: Iterable[int], columns: dict[str, Any], seconds: float
+    rows: QuerySet[Any], ids: Iterable[int], columns: dict[str, Any], seconds: float
 ) -> None:
     """Set columns of those rows that nobody keeps locked, each once.
 
@@ -111,7 +114,7 @@ def update_free(
 
 
 @contextmanager
-def _unhurried(connection, cursor) -> Iterator[None]:
+def _unhurried(connection: Any, cursor: Any) -> Iterator[None]:
     """On SQLite, where the whole file is one lock, an error at once instead of a wait."""
     if connection.vendor != "sqlite":
         yield

@@ -3,14 +3,16 @@
 import random
 import re
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar, cast
 
 from django.db import Error, InterfaceError, OperationalError, models, transaction
 
 from django_leasequeue import clock
 
-# Deadlock victim, lock wait ended, row changed under the snapshot (MariaDB 10.6.18 and later
-# with innodb_snapshot_isolation), and the same told at COMMIT by Galera.
+# Deadlock victim, which Galera tells at COMMIT and ROLLBACK too, lock wait ended, row changed
+# under the snapshot (MariaDB 10.6.18 and later with innodb_snapshot_isolation).
 _MYSQL_PASSING = {1213, 1205, 1020}
 # The wait for a lock ended, or NOWAIT found it taken: only the statement was rolled back.
 _MYSQL_LOCK_WAIT = {1205, 3572}
@@ -18,13 +20,17 @@ _MYSQL_LOCK_WAIT = {1205, 3572}
 _POSTGRES_PASSING = {"40001", "40P01", "55P03"}
 _POSTGRES_LOCK_WAIT = "55P03"
 # Server gone, lost connection while reading, connection refused, server shutting down,
-# killed by an administrator, idle too long (MySQL 8 and MariaDB).
-_MYSQL_LOST = {2002, 2003, 2006, 2013, 2055, 1053, 1927, 4031}
+# killed by an administrator, idle too long (MySQL 8 and MariaDB); and a COMMIT during which a
+# node of Galera lost the others.
+_MYSQL_LOST = {2002, 2003, 2006, 2013, 2055, 1053, 1927, 4031, 1180}
 # The file, or a table of it where connections share a cache (SQLITE_BUSY, SQLITE_LOCKED).
 _SQLITE_PASSING = ("database is locked", "database table is locked")
+# A node of Galera that is cut off from the others, or does not have all data yet, carries out
+# no statement.
+_MYSQL_NOT_READY = 1047
 # Read-only by an option, by the transaction's mode or by the server's own mode; disk full,
 # table full.
-_MYSQL_UNWRITABLE = {1290, 1792, 1836, 1021, 1114}
+_MYSQL_UNWRITABLE = {1290, 1792, 1836, 1021, 1114, _MYSQL_NOT_READY}
 # read_only_sql_transaction, disk_full
 _POSTGRES_UNWRITABLE = {"25006", "53100"}
 _SQLITE_UNWRITABLE = ("attempt to write a readonly", "database or disk is full")
@@ -39,8 +45,10 @@ _POSTGRES_LOST_CLASS = "08"
 # admin_shutdown, crash_shutdown, cannot_connect_now, idle_in_transaction_session_timeout
 _POSTGRES_LOST = {"57P01", "57P02", "57P03", "25P03"}
 
+T = TypeVar("T")
 
-def is_passing_trouble(error: BaseException, connection) -> bool:
+
+def is_passing_trouble(error: BaseException, connection: Any) -> bool:
     """Whether the statement was definitely rolled back and may simply be run again."""
     cause = error.__cause__
     if connection.vendor == "mysql":
@@ -52,7 +60,7 @@ def is_passing_trouble(error: BaseException, connection) -> bool:
     )
 
 
-def is_lock_wait(error: BaseException, connection) -> bool:
+def is_lock_wait(error: BaseException, connection: Any) -> bool:
     """Whether a statement gave up waiting for a lock; the transaction it was in goes on."""
     if connection.vendor == "mysql":
         return _mysql_number(error) in _MYSQL_LOCK_WAIT
@@ -61,12 +69,12 @@ def is_lock_wait(error: BaseException, connection) -> bool:
     return False
 
 
-def in_transaction(connection) -> bool:
+def in_transaction(connection: Any) -> bool:
     """Whether statements belong to somebody's transaction: atomic(), or autocommit turned off."""
     return connection.in_atomic_block or not connection.get_autocommit()
 
 
-def is_connection_lost(error: BaseException, connection) -> bool:
+def is_connection_lost(error: BaseException, connection: Any) -> bool:
     """Whether the connection is gone, so that it is unknown what became of the statement."""
     if connection.vendor == "mysql":
         return isinstance(error, InterfaceError) or _mysql_number(error) in _MYSQL_LOST
@@ -79,7 +87,7 @@ def is_connection_lost(error: BaseException, connection) -> bool:
     return False
 
 
-def is_unwritable(error: BaseException, connection) -> bool:
+def is_unwritable(error: BaseException, connection: Any) -> bool:
     """Whether the server takes no writes now, whatever they are: read-only, or full."""
     if connection.vendor == "mysql":
         return _mysql_number(error) in _MYSQL_UNWRITABLE
@@ -90,7 +98,14 @@ def is_unwritable(error: BaseException, connection) -> bool:
     )
 
 
-def is_unmigrated(error: BaseException, connection) -> bool:
+def may_run_again(error: BaseException, connection: Any) -> bool:
+    """Whether nothing is left of the statement, and it may get through in a moment."""
+    if connection.vendor == "mysql" and _mysql_number(error) == _MYSQL_NOT_READY:
+        return True
+    return is_passing_trouble(error, connection)
+
+
+def is_unmigrated(error: BaseException, connection: Any) -> bool:
     """Whether a table or a column is missing that the statement names."""
     if connection.vendor == "mysql":
         return _mysql_number(error) in _MYSQL_UNMIGRATED
@@ -102,22 +117,25 @@ def is_unmigrated(error: BaseException, connection) -> bool:
 
 
 @contextmanager
-def saying_what_to_migrate(rows):
+def saying_what_to_migrate(rows: models.QuerySet[Any]) -> Iterator[None]:
     """Add what is to be done to an error that says that the tables are not this version's."""
     try:
         yield
     except Error as error:
         if is_unmigrated(error, transaction.get_connection(rows.db)):
             label = rows.model._meta.app_label
-            error.add_note(
+            note = (
                 f"The tables of the queue in database {rows.db!r} are missing or not those "
                 f"of this version: run 'manage.py migrate {label} --database {rows.db}'."
             )
+            # One such block may be in another.
+            if note not in getattr(error, "__notes__", ()):
+                error.add_note(note)
         raise
 
 
 def is_violation(
-    error: BaseException, constraint: models.UniqueConstraint, model
+    error: BaseException, constraint: models.UniqueConstraint, model: type[models.Model]
 ) -> bool:
     """Whether an IntegrityError is about this unique constraint and no other."""
     cause = error.__cause__
@@ -134,14 +152,14 @@ def is_violation(
             and last is not None
             and last[1].rpartition(".")[2] == constraint.name
         )
+    field_of = cast(Callable[[str], Any], model._meta.get_field)
     columns = ", ".join(
-        f"{model._meta.db_table}.{model._meta.get_field(name).column}"
-        for name in constraint.fields
+        f"{model._meta.db_table}.{field_of(name).column}" for name in constraint.fields
     )
     return str(error) == f"UNIQUE constraint failed: {columns}"
 
 
-def is_sequence_behind(error: BaseException, model) -> bool:
+def is_sequence_behind(error: BaseException, model: type[models.Model]) -> bool:
     """Whether an id that the database gave out itself was taken already (PostgreSQL).
 
     So it is after a restore that filled the table and left the sequence where it was.
@@ -151,12 +169,18 @@ def is_sequence_behind(error: BaseException, model) -> bool:
     return name is not None and name == f"{model._meta.db_table}_pkey"
 
 
-def _mysql_number(error):
+def _mysql_number(error: BaseException) -> int | None:
     args = getattr(error, "args", ())
     return args[0] if args and isinstance(args[0], int) else None
 
 
-def rerun(function, *, using: str, seconds: float, again=is_passing_trouble):
+def rerun(
+    function: Callable[[], T],
+    *,
+    using: str,
+    seconds: float,
+    again: Callable[[BaseException, Any], bool] = may_run_again,
+) -> T:
     """Call `function` until it gets through passing trouble, for `seconds` at the most.
 
     Inside somebody's transaction it is called once: there the database has already rolled

@@ -3,12 +3,12 @@
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Value
+from django.db.models import QuerySet, Value
 
 from django_leasequeue.db.locks import forced
 
 
-def insert_from(rows, source, new: dict[str, Any]) -> int:
+def insert_from(rows: QuerySet[Any], source: Any, new: dict[str, Any]) -> int:
     """Insert a row for each row of `source`, which is locked for it; return how many.
 
     `source`: a queryset of another table, by primary key. Rows of it that somebody has

@@ -4,24 +4,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from django_leasequeue.db.locks import forced
 
 
-def bulk_insert_returns_ids(rows) -> bool:
+def bulk_insert_returns_ids(rows: QuerySet[Any]) -> bool:
     """Whether bulk_create() sets the ids of what it has inserted."""
     features = transaction.get_connection(rows.db).features
     return features.can_return_rows_from_bulk_insert
 
 
-def first_inserted_id(rows) -> int:
+def first_inserted_id(rows: QuerySet[Any]) -> int:
     """Return the first id that the connection's last multi-row INSERT made (MySQL only)."""
     with transaction.get_connection(rows.db).cursor() as cursor:
         cursor.execute("SELECT LAST_INSERT_ID()")
         return cursor.fetchone()[0]
 
 
-def reserve_ids(rows, count: int) -> list[int] | None:
+def reserve_ids(rows: QuerySet[Any], count: int) -> list[int] | None:
     """Take ids that nobody else gets, ascending; None where only an INSERT can take them."""
     connection = transaction.get_connection(rows.db)
     if connection.vendor != "postgresql":
@@ -36,7 +37,7 @@ def reserve_ids(rows, count: int) -> list[int] | None:
 
 
 def update_in_order(
-    rows, ids: Sequence[int], order: Sequence[str], **columns: Any
+    rows: QuerySet[Any], ids: Sequence[int], order: Sequence[str], **columns: Any
 ) -> None:
     """Update rows of these ids one after the other, in the order of columns (MySQL only)."""
     with forced(rows):

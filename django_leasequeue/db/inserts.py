@@ -18,17 +18,19 @@ _SIMPLE = re.compile(r"[\w\[\]{}.:-]*", re.ASCII)
 class Shape(NamedTuple):
     """What INSERTs have in common that give the same fields."""
 
-    fields: tuple[models.Field, ...]
+    fields: "tuple[models.Field[Any, Any], ...]"
     # "INSERT INTO table (columns)", those given first.
     start: str
     # What follows the values given: ", 0, 'pending'".
     defaults: str
 
 
-_shapes: dict[tuple, Shape] = {}
+_shapes: dict[tuple[Any, ...], Shape] = {}
 
 
-def insert_row(rows, new: Mapping[str, Any], texts: Collection[str] = ()) -> int:
+def insert_row(
+    rows: models.QuerySet[Any], new: Mapping[str, Any], texts: Collection[str] = ()
+) -> int:
     """Insert one row and return its id.
 
     `new`: the values given, by the names of fields; the others are at their defaults. Values
@@ -49,10 +51,19 @@ def insert_row(rows, new: Mapping[str, Any], texts: Collection[str] = ()) -> int
             cursor.execute(sql, params)
             return cursor.lastrowid
         cursor.execute(sql + returning(connection, rows.model), params)
-        return cursor.fetchall()[0][0]
+        return told_ids(cursor, 1)[0]
 
 
-def shape(connection, model, names: tuple[str, ...]) -> Shape:
+def told_ids(cursor: Any, count: int) -> list[int]:
+    """Return the ids that an INSERT of so many rows told by its RETURNING.
+
+    The last ones: a MariaDB that shares its data with others (Galera) runs a statement that
+    one of them has refused again by itself, and has sent the ids of the first try by then.
+    """
+    return [pk for (pk,) in cursor.fetchall()][-count:]
+
+
+def shape(connection: Any, model: type[models.Model], names: tuple[str, ...]) -> Shape:
     """Return the parts of an INSERT that gives the fields of these names, in any order."""
     key = (model, connection.vendor, names)
     if key not in _shapes:
@@ -74,7 +85,7 @@ def shape(connection, model, names: tuple[str, ...]) -> Shape:
     return _shapes[key]
 
 
-def stored(connection, field: models.Field, value: Any) -> Any:
+def stored(connection: Any, field: "models.Field[Any, Any]", value: Any) -> Any:
     """Return a value as the parameter that stores it."""
     # What the field would return as it is, after a while.
     if value is None or isinstance(field, _AS_IT_IS.get(type(value), ())):
@@ -82,7 +93,9 @@ def stored(connection, field: models.Field, value: Any) -> Any:
     return field.get_db_prep_save(value, connection)
 
 
-def parameter(connection, field, value, is_text: bool = False) -> tuple[str, list[Any]]:
+def parameter(
+    connection: Any, field: Any, value: Any, is_text: bool = False
+) -> tuple[str, list[Any]]:
     """Return the SQL of a value and its parameters."""
     if is_text:
         return "%s", [value]
@@ -91,7 +104,7 @@ def parameter(connection, field, value, is_text: bool = False) -> tuple[str, lis
     return "%s", [stored(connection, field, value)]
 
 
-def word(connection, field, value, is_text: bool = False) -> str | None:
+def word(connection: Any, field: Any, value: Any, is_text: bool = False) -> str | None:
     """Return a value as a word of SQL; None if it is not so simple."""
     if value == [] or value == {}:
         return f"'{value}'"  # in whatever type the database keeps JSON
@@ -108,6 +121,6 @@ def word(connection, field, value, is_text: bool = False) -> str | None:
     return None
 
 
-def returning(connection, model) -> str:
+def returning(connection: Any, model: type[models.Model]) -> str:
     """Return the words by which an INSERT tells the ids."""
     return f" RETURNING {connection.ops.quote_name(model._meta.pk.column)}"

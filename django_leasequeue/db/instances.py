@@ -4,17 +4,17 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from django.db.models import DEFERRED
+from django.db.models import DEFERRED, Model, QuerySet
 from django.db.models.base import ModelState
 from django.db.models.signals import post_init, pre_init
 
 
-def loaded(rows, values: dict[str, Any]):
+def loaded(rows: QuerySet[Any], values: dict[str, Any]) -> Any:
     """Return what from_db() would make of a row of these values by attribute.
 
     `values`: becomes the instance's own; what is not among them is deferred.
     """
-    model = rows.model
+    model: Any = rows.model
     if _constructor_is_heard(model):
         names = [field.attname for field in model._meta.concrete_fields]
         known = [values.get(name, DEFERRED) for name in names]
@@ -26,16 +26,18 @@ def loaded(rows, values: dict[str, Any]):
     return made
 
 
-def inserted(rows, values: dict[str, Any]):
+def inserted(rows: QuerySet[Any], values: dict[str, Any]) -> Any:
     """Return the instance of a row that was inserted with these values by attribute.
 
     Fields that are not among them are at their defaults. What is an expression is deferred:
     the database worked it out, and it is read when it is first asked for.
     """
-    defaults, fresh = _defaults(rows.model)
+    model: Any = rows.model
+    defaults, fresh = _defaults(model)
     known = defaults | values
-    for name in fresh.keys() - values.keys():
-        known[name] = fresh[name]()
+    for name, default in fresh.items():
+        if name not in values:
+            known[name] = default()
     for name, value in values.items():
         if hasattr(value, "resolve_expression"):
             del known[name]
@@ -43,7 +45,9 @@ def inserted(rows, values: dict[str, Any]):
 
 
 @lru_cache
-def _defaults(model) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
+def _defaults(
+    model: type[Model],
+) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
     """Return the defaults in the order of the fields, and what makes those that change."""
     fields = model._meta.concrete_fields
     defaults = {field.attname: field.get_default() for field in fields}
@@ -55,7 +59,9 @@ def _defaults(model) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
     return defaults, fresh
 
 
-def _constructor_is_heard(model) -> bool:
+def _constructor_is_heard(model: type[Model]) -> bool:
     """Whether somebody has to be told that an instance is made."""
-    signals = (pre_init, post_init)
-    return any(signal.receivers and signal.has_listeners(model) for signal in signals)
+    # Mostly nobody at all: asked for each row of many.
+    if not (pre_init.receivers or post_init.receivers):
+        return False
+    return pre_init.has_listeners(model) or post_init.has_listeners(model)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from django.db import connections
 
+from django_leasequeue.db.kept import fetched
 from django_leasequeue.states import Status
 
 # The table of models.Queue, which this floor can't import.
@@ -22,24 +23,32 @@ QUEUES = "leasequeue_queue"
 
 
 class Lane(NamedTuple):
-    """A queue and priority with pending jobs; `due_in`: seconds until the first is due."""
+    """A queue and priority with pending jobs; `due_in`: seconds until the first is due.
+
+    `keyed`: whether any job that may be claimed, of whatever lane, has a concurrency key. On
+    MySQL and MariaDB always True: there a claim finds out at no cost.
+    """
 
     queue: str
     priority: int
     due_in: float
     suspect: bool
+    keyed: bool
 
 
 # Each step asks the index for the head of the next lane: the cost is that of the lanes, not
 # of their rows ("loose index scan"). The full order makes the claim index the only cheap way:
 # by the queue alone the planner may take the dedup index and wade through finished rows.
+# Of types that stay when a migration alters a column's: a statement that a session keeps
+# must go on returning the same.
 _BY_HEADS = """
 WITH RECURSIVE lanes(suspect, queue, priority, run_at) AS (
     {first}
     UNION ALL
     SELECT head.* FROM lanes CROSS JOIN LATERAL ({next}) head
 )
-SELECT queue, priority, {due_in}, suspect FROM lanes WHERE {taken}
+SELECT queue::text, priority::int4, ({due_in})::float8, suspect::int4, ({keyed})::int4
+FROM lanes WHERE {taken}
 """
 _HEAD = """
     (SELECT suspect, queue, priority, run_at FROM {table} WHERE {pending} AND {bound}
@@ -75,7 +84,7 @@ WITH RECURSIVE kinds(suspect) AS (VALUES (0), (1)), queues(suspect, queue) AS (
         AND suspect = l.suspect AND queue = l.queue AND priority = l.priority)
     FROM lanes l WHERE l.priority IS NOT NULL
 )
-SELECT queue, priority, {due_in}, suspect FROM heads
+SELECT queue, priority, {due_in}, suspect, {keyed} FROM heads
 WHERE run_at IS NOT NULL AND {taken}
 """
 
@@ -95,7 +104,7 @@ _WANTED_QUEUES = "SELECT suspect, wanted.column1 FROM kinds, (VALUES {wanted}) w
 # constant out of the grouping, which then follows no index: so the status is a range. Of the
 # queues wanted alone both kinds are named, else each lane would be looked at.
 _GROUPED = """
-SELECT queue, priority, {due_in}, suspect FROM (
+SELECT queue, priority, {due_in}, suspect, 1 FROM (
     SELECT suspect, queue, priority, MIN(run_at) AS run_at
     FROM {table} FORCE INDEX (leasequeue_claim)
     WHERE blocked = 0 AND status >= '{status}' AND status <= '{status}' {only}
@@ -106,8 +115,16 @@ SELECT queue, priority, {due_in}, suspect FROM (
 _DUE_IN = {
     "postgresql": "EXTRACT(EPOCH FROM run_at - STATEMENT_TIMESTAMP())",
     "mysql": "TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), run_at) / 1e6",
-    "sqlite": "(JULIANDAY(run_at) - JULIANDAY('now')) * 86400.0",
+    # To SQLite there is no time in the last half of 9999's last millisecond, nor in what is no
+    # time at all: the end of its calendar, since NULL would stop the claims of all other jobs.
+    "sqlite": "(COALESCE(JULIANDAY(run_at), 5373484.5) - JULIANDAY('now')) * 86400.0",
 }
+# In the order of its index, which is then the only cheap way. Mostly there is nothing in it.
+_KEYED = """
+    (SELECT concurrency_key FROM {keyed_jobs}
+     WHERE {pending} AND concurrency_key IS NOT NULL
+     ORDER BY blocked, concurrency_key, id LIMIT 1) IS NOT NULL
+"""
 # Not by a join: PostgreSQL might sort for one.
 _TAKEN = f"queue NOT IN (SELECT name FROM {QUEUES} WHERE paused_at IS NOT NULL)"
 
@@ -121,12 +138,12 @@ def lanes(table: str, using: str, queues: Sequence[str] | None = None) -> list[L
     sql = _statement(
         connection.vendor, connection.ops.quote_name(table), len(queues or ())
     )
-    with connection.cursor() as cursor:
-        cursor.execute(sql, queues or None)
-        return [
-            Lane(queue, priority, float(due), bool(suspect))
-            for queue, priority, due, suspect in cursor.fetchall()
-        ]
+    return [
+        Lane(queue, priority, float(due), bool(suspect), bool(keyed))
+        for queue, priority, due, suspect, keyed in fetched(
+            connection, sql, queues or None
+        )
+    ]
 
 
 @lru_cache
@@ -142,6 +159,8 @@ def _statement(vendor: str, table: str, count: int) -> str:
         "taken": _TAKEN,
         "wanted": wanted,
     }
+    forced = f"{table} INDEXED BY leasequeue_keyed" if vendor == "sqlite" else table
+    words["keyed"] = _KEYED.format(keyed_jobs=forced, **words)
     if vendor == "mysql":
         only = f"AND suspect IN (0, 1) AND queue IN ({wanted})" if count else ""
         return _GROUPED.format(only=only, **words)

@@ -2,8 +2,8 @@
 
 import random
 import time
-from collections.abc import Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from django.db.models.lookups import Exact, Lookup
 
 from django_leasequeue import clock
 from django_leasequeue.db.errors import in_transaction, is_lock_wait
+from django_leasequeue.db.given import GivenKeys
 from django_leasequeue.db.transactions import is_read_committed, read_committed
 
 # Seconds for which a lock is asked for without queueing, where one that was queued for can't
@@ -23,7 +24,9 @@ from django_leasequeue.db.transactions import is_read_committed, read_committed
 UNQUEUED = 1.0
 
 
-def by_key(rows, ids, **condition):
+def by_key(
+    rows: models.QuerySet[Any], ids: Iterable[int] | GivenKeys, **condition: Any
+) -> models.QuerySet[Any]:
     """Return the rows of these ids that meet `condition`, found by primary key and no other way.
 
     InnoDB locks what it passes on its way: through an index on the condition it would lock
@@ -35,27 +38,34 @@ def by_key(rows, ids, **condition):
 class _Keys(Lookup):
     """Whether a row's primary key is one of these integers.
 
-    Written into the statement: as parameters, hundreds of them take Django and the driver
-    longer than the server. A Lookup, since of any other condition Django asks whether it
-    equals True, and for that no index serves.
+    Written into the statement, see GivenKeys. A Lookup, since of any other condition Django
+    asks whether it equals True, and for that no index serves.
     """
 
     prepare_rhs = False
 
-    def __init__(self, ids: Iterable[int]) -> None:
-        super().__init__(models.F("pk"), tuple(map(int, ids)))
+    def __init__(self, ids: Iterable[int] | GivenKeys) -> None:
+        keys = ids if isinstance(ids, GivenKeys) else tuple(map(int, ids))
+        super().__init__(models.F("pk"), keys)
 
-    def as_sql(self, compiler, connection):
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
         if not self.rhs:
             raise EmptyResultSet
         key, params = self.process_lhs(compiler, connection)
+        given: list[Any] = list(params)
+        if isinstance(self.rhs, GivenKeys):
+            listed = self.rhs.mark
+            given.append(self.rhs)
+        else:
+            listed = ", ".join(map(str, self.rhs))
         # A row that doesn't meet the rest of the condition InnoDB lets go of again, under READ
         # COMMITTED, unless it was named as "id = 7", which a list of one comes to.
-        keys = (0, *self.rhs) if connection.vendor == "mysql" else self.rhs
-        return f"{key} IN ({', '.join(map(str, keys))})", params
+        if connection.vendor == "mysql":
+            listed = f"0, {listed}"
+        return f"{key} IN ({listed})", given
 
 
-def unindexed(condition: Q, *, using: str):
+def unindexed(condition: Q, *, using: str) -> Any:
     """Return the condition in a form that no index serves, so that the rest finds the rows.
 
     For databases whose choice of an index can't be relied on: SQLite has usually counted
@@ -66,12 +76,12 @@ def unindexed(condition: Q, *, using: str):
     return Exact(Case(When(condition, then=Value(1)), default=Value(0)), 1)
 
 
-def has_row_locks(rows) -> bool:
+def has_row_locks(rows: models.QuerySet[Any]) -> bool:
     """Whether two can write to the table at one time; else whoever writes is alone."""
     return transaction.get_connection(rows.db).features.has_select_for_update
 
 
-def take(rows, through: str | None = None) -> list[Any]:
+def take(rows: models.QuerySet[Any], through: str | None = None) -> list[Any]:
     """Select rows and lock them until the transaction ends, passing over locked ones.
 
     Where the server can't pass over, it waits; on SQLite, which has no row locks, the
@@ -95,7 +105,7 @@ def take(rows, through: str | None = None) -> list[Any]:
 
 
 @contextmanager
-def forced(rows, index: str = "PRIMARY"):
+def forced(rows: models.QuerySet[Any], index: str = "PRIMARY") -> Iterator[None]:
     """Let selects, updates and deletes of the rows' table go through this index.
 
     On MySQL and MariaDB. Of a small table their planner would rather read every row, and a
@@ -109,14 +119,30 @@ def forced(rows, index: str = "PRIMARY"):
         yield
 
 
-def _force_index(rows, index, execute, sql, params, many, context):
+def _force_index(
+    rows: models.QuerySet[Any],
+    index: str,
+    execute: Callable[..., Any],
+    sql: str,
+    params: Any,
+    many: bool,
+    context: Any,
+) -> Any:
     return execute(through_index(rows, index, sql), params, many, context)
 
 
-def through_index(rows, index: str, sql: str) -> str:
-    """Return a statement of MySQL's and MariaDB's with the hint of `forced` in it."""
+def through_index(rows: models.QuerySet[Any], index: str, sql: str) -> str:
+    """Return a statement of MySQL's and MariaDB's with the hint of `forced` in it.
+
+    If it asks for the table in subqueries of another, the hint is theirs.
+    """
     connection = transaction.get_connection(rows.db)
     table = connection.ops.quote_name(rows.model._meta.db_table)
+    # Django quotes the alias from 6.1 on.
+    for alias in ("U0", connection.ops.quote_name("U0")):
+        inside = f" FROM {table} {alias} "
+        if inside in sql:
+            return sql.replace(inside, f"{inside}FORCE INDEX ({index}) ")
     # Of the deletes only the form for several tables takes the hint.
     sql = sql.replace(f"DELETE FROM {table} ", f"DELETE {table} FROM {table} ", 1)
     for words in (f" FROM {table} ", f"UPDATE {table} "):
@@ -124,7 +150,7 @@ def through_index(rows, index: str, sql: str) -> str:
     return sql
 
 
-def wait_for(rows) -> list[Any]:
+def wait_for(rows: models.QuerySet[Any]) -> list[Any]:
     """Select rows and lock them until the transaction ends, waiting for whoever has them.
 
     `rows`: named by primary key. By ascending key, so that two who want several of the same
@@ -137,7 +163,9 @@ def wait_for(rows) -> list[Any]:
         return list(rows)
 
 
-def wait_for_unchanged(rows, ids: Iterable[int], condition: Q) -> list[Any]:
+def wait_for_unchanged(
+    rows: models.QuerySet[Any], ids: Iterable[int], condition: Q
+) -> list[Any]:
     """Lock those rows of these ids that still meet `condition`, and no others.
 
     Waits for whoever has them, by ascending key. Where a lock is only given back by rolling
@@ -162,7 +190,7 @@ def wait_for_unchanged(rows, ids: Iterable[int], condition: Q) -> list[Any]:
     return wait_for(found)
 
 
-def take_write_lock(rows) -> None:
+def take_write_lock(rows: models.QuerySet[Any]) -> None:
     """In a transaction on SQLite: keep everybody else out until it ends; else do nothing.
 
     Before anything is read: SQLite refuses at once, whatever its busy timeout, to turn a
@@ -173,7 +201,7 @@ def take_write_lock(rows) -> None:
 
 
 @contextmanager
-def write_transaction(rows):
+def write_transaction(rows: models.QuerySet[Any]) -> Iterator[None]:
     """A transaction on the rows' database that begins by taking the write lock, if there is one.
 
     Elsewhere it sees and locks the newest rows and nothing but rows, whatever isolation the
@@ -182,7 +210,7 @@ def write_transaction(rows):
     """
     connection = transaction.get_connection(rows.db)
     if not connection.features.has_select_for_update or is_read_committed(connection):
-        begin = transaction.atomic(using=rows.db)
+        begin: AbstractContextManager[None] = transaction.atomic(using=rows.db)
     else:
         begin = read_committed(rows.db)
     with begin:
@@ -190,7 +218,7 @@ def write_transaction(rows):
         yield
 
 
-def reads_are_fresh(connection) -> bool:
+def reads_are_fresh(connection: Any) -> bool:
     """Whether each statement sees the newest committed rows.
 
     False inside a transaction that reads from one snapshot. On SQLite that is any, but one
@@ -216,6 +244,6 @@ def keeps_others_out(using: str) -> bool:
     return connection.in_atomic_block and not connection.features.has_select_for_update
 
 
-def locking_read_is_fresh(connection) -> bool:
+def locking_read_is_fresh(connection: Any) -> bool:
     """Whether a locking read sees the newest committed rows even inside a snapshot (InnoDB)."""
     return connection.vendor == "mysql"

@@ -11,8 +11,11 @@ Names are bound to the table's id, which no renaming of tables or schemas change
 no two tables of a database share.
 """
 
+from typing import Any
+
 from django.db import connections
 
+from django_leasequeue.db.kept import is_own_session
 from django_leasequeue.states import Status
 
 # The first key of the lock, "LEQU"; the second is the table's id.
@@ -47,7 +50,7 @@ FOR EACH ROW WHEN (
 """
 
 
-def notify_statements(connection, table: str) -> list[str]:
+def notify_statements(connection: Any, table: str) -> list[str]:
     """Return what makes the job table notify; nothing where there is no NOTIFY."""
     if connection.vendor != "postgresql":
         return []
@@ -55,7 +58,7 @@ def notify_statements(connection, table: str) -> list[str]:
     return [_FUNCTION, *triggers.split(";")]
 
 
-def no_notify_statements(connection, table: str) -> list[str]:
+def no_notify_statements(connection: Any, table: str) -> list[str]:
     """Return what takes that back."""
     if connection.vendor != "postgresql":
         return []
@@ -87,7 +90,7 @@ def can_be_told() -> bool:
     return psycopg_any.is_psycopg3
 
 
-def can_listen(connection) -> bool:
+def can_listen(connection: Any) -> bool:
     """Whether a `Line` on this connection's database makes sense."""
     if connection.vendor != "postgresql" or not can_be_told():
         return False
@@ -118,7 +121,7 @@ class Line:
             pid, self._table, text = cursor.fetchone()
             self._driver = self._connection.connection
             # Before anything is set on a session that may be anybody's.
-            if pid != self._driver.info.backend_pid:
+            if not is_own_session(self._connection, pid):
                 raise SharedSession("a pooler stands before the server")
             # A worker that is stopped or cut off must not be told for ever.
             cursor.execute(
@@ -161,6 +164,6 @@ class Line:
         with self._connection.cursor() as cursor:
             cursor.execute(f"SELECT {function}(%s, %s)", [_LOCK, self._table])
 
-    def _hear(self, _) -> None:
+    def _hear(self, _: Any) -> None:
         # Came along with the answer to a statement.
         self._heard += 1

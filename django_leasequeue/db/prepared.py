@@ -16,10 +16,12 @@ class _Query(NamedTuple):
     names: list[str]
 
 
-_known: dict[tuple, _Query] = {}
+_known: dict[tuple[Any, ...], _Query] = {}
 
 
-def prepared(query: Callable[..., models.QuerySet], rows) -> Callable[..., list]:
+def prepared(
+    query: Callable[..., models.QuerySet[Any]], rows: models.QuerySet[Any]
+) -> Callable[..., list[Any]]:
     """Return a function that finds what the queryset `query(rows, **given)` would.
 
     `query`: a function of a module, that uses each text of `given` as the value of a
@@ -27,7 +29,7 @@ def prepared(query: Callable[..., models.QuerySet], rows) -> Callable[..., list]
     """
     connection = transaction.get_connection(rows.db)
 
-    def find(**given: str) -> list:
+    def find(**given: str) -> list[Any]:
         # MariaDB and MySQL are of one vendor and differ in details of their SQL.
         key = (query, rows.model, connection.vendor, connection.display_name)
         if key not in _known:
@@ -42,7 +44,7 @@ def prepared(query: Callable[..., models.QuerySet], rows) -> Callable[..., list]
     return find
 
 
-def _worked_out(queryset, connection) -> _Query:
+def _worked_out(queryset: Any, connection: Any) -> _Query:
     compiler = queryset.query.get_compiler(connection=connection)
     sql, params = compiler.as_sql()
     converters = compiler.get_converters([column for column, *_ in compiler.select])
@@ -51,6 +53,8 @@ def _worked_out(queryset, connection) -> _Query:
     return _Query(Statement(sql, list(params)), converters, names)
 
 
-def _instance(rows, known: _Query, values: list[Any], connection):
+def _instance(
+    rows: models.QuerySet[Any], known: _Query, values: list[Any], connection: Any
+) -> Any:
     values = convert(values, known.converters, connection)
     return loaded(rows, dict(zip(known.names, values, strict=True)))

@@ -3,9 +3,18 @@
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
+from typing import Any, cast
 
 from django.db import Error, IntegrityError, transaction
-from django.db.models import Exists, OuterRef, ProtectedError, Q, RestrictedError
+from django.db.models import (
+    Exists,
+    Model,
+    OuterRef,
+    ProtectedError,
+    Q,
+    QuerySet,
+    RestrictedError,
+)
 from django.db.models.signals import post_delete, pre_delete
 
 from django_leasequeue.db.errors import is_lock_wait, is_passing_trouble, rerun
@@ -17,8 +26,10 @@ from django_leasequeue.db.waits import bounded_transaction
 _BRIEFLY = 1
 
 
-def remove(rows, ids: list[int], condition: Q, seconds: float) -> int:
-    """Delete those rows of these ids that meet the condition; return how many.
+def remove(
+    rows: QuerySet[Any], ids: list[int], condition: Q, seconds: float
+) -> set[int]:
+    """Delete those rows of these ids that meet the condition; return their ids.
 
     In one transaction, or in several if some can't be deleted: rows that somebody has
     locked, or that other models protect, are left. Other models' rows go as their on_delete
@@ -38,18 +49,18 @@ def remove(rows, ids: list[int], condition: Q, seconds: float) -> int:
         if not is_lock_wait(error, transaction.get_connection(rows.db)):
             raise
     if len(ids) == 1:
-        return 0
+        return set()
     half = len(ids) // 2
-    return sum(
-        remove(rows, some, condition, seconds) for some in (ids[:half], ids[half:])
+    return remove(rows, ids[:half], condition, seconds) | remove(
+        rows, ids[half:], condition, seconds
     )
 
 
-def _is_soon_over(error: BaseException, connection) -> bool:
+def _is_soon_over(error: BaseException, connection: Any) -> bool:
     return is_passing_trouble(error, connection) and not is_lock_wait(error, connection)
 
 
-def _remove(rows, ids: list[int], condition: Q) -> int:
+def _remove(rows: QuerySet[Any], ids: list[int], condition: Q) -> set[int]:
     with (
         _brief_session(rows.db),
         write_transaction(rows),
@@ -61,24 +72,24 @@ def _remove(rows, ids: list[int], condition: Q) -> int:
             free = take(found.values_list("pk", flat=True))
             going = met.filter(pk__in=free)
             if not free:
-                return 0
+                return set()
             if others_see_deletes(rows.model):
-                return _delete_as_django_does(going)
-            deleted = delete(going)
+                _delete_as_django_does(going)
+                return set(free)
+            delete(going)
         delete_leftovers(rows, free)
-        return deleted
+        return set(free)
 
 
-def _delete_as_django_does(rows) -> int:
-    """Delete rows, with what hangs on them; return how many of them there were."""
+def _delete_as_django_does(rows: QuerySet[Any]) -> None:
+    """Delete rows, with what hangs on them."""
     if not _is_listened_to(rows.model):
         # Other models' rows are looked for by the key, so the rest need not be read.
         rows = rows.only("pk")
-    _, by_model = rows.delete()
-    return by_model.get(rows.model._meta.label, 0)
+    rows.delete()
 
 
-def delete(rows) -> int:
+def delete(rows: QuerySet[Any]) -> int:
     """Delete rows by one statement; return how many.
 
     Only where no other app has a say. What belongs to them is left: see delete_leftovers.
@@ -86,7 +97,7 @@ def delete(rows) -> int:
     return rows._raw_delete(rows.db)
 
 
-def delete_leftovers(rows, ids: Iterable[int]) -> None:
+def delete_leftovers(rows: QuerySet[Any], ids: Iterable[int]) -> None:
     """Delete what belonged to rows of these ids, in this app's other tables."""
     for relation in rows.model._meta.related_objects:
         key = relation.field.attname
@@ -95,17 +106,17 @@ def delete_leftovers(rows, ids: Iterable[int]) -> None:
         delete(theirs.filter(gone, **{f"{key}__in": sorted(ids)}))
 
 
-def others_see_deletes(model) -> bool:
+def others_see_deletes(model: type[Model]) -> bool:
     """Whether code or rows of other apps have a say when a row of the model is deleted."""
     own = model._meta.app_label
     return _is_listened_to(model) or any(
-        field.related_model._meta.app_label != own
+        cast(Any, field.related_model)._meta.app_label != own
         for field in model._meta.get_fields(include_hidden=True)
         if field.auto_created and not field.concrete
     )
 
 
-def _is_listened_to(model) -> bool:
+def _is_listened_to(model: type[Model]) -> bool:
     return any(signal.has_listeners(model) for signal in (pre_delete, post_delete))
 
 

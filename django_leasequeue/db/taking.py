@@ -1,7 +1,8 @@
 """Taking rows: a locking read in the order of an index, and the change of what it locked.
 
-Where an update returns its rows (PostgreSQL, SQLite) that is one statement; elsewhere it is
-the read and then the update by key, in one transaction. Both are worked out once: see `given`.
+Where an update returns its rows (PostgreSQL, SQLite) that is one statement; elsewhere, and
+where somebody chooses from what was locked, it is the read and then the update by key, in one
+transaction. Both are worked out once: see `given`.
 """
 
 import contextlib
@@ -9,21 +10,39 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.db import DatabaseError, transaction
-from django.db.models import Expression, ExpressionWrapper, F, Q, QuerySet
-from django.db.models.sql import UpdateQuery
+from django.db.models import (
+    BigIntegerField,
+    Expression,
+    ExpressionWrapper,
+    Q,
+    QuerySet,
+)
 
-from django_leasequeue.db.given import Converters, Statement, convert
+from django_leasequeue.db.given import Converters, Given, GivenKeys, Statement
+from django_leasequeue.db.instants import DatabaseNow
+from django_leasequeue.db.kept import fetched
 from django_leasequeue.db.locks import (
     by_key,
-    has_row_locks,
     through_index,
     unindexed,
     write_transaction,
 )
-from django_leasequeue.db.transactions import is_read_committed
+from django_leasequeue.db.worked_out import (
+    kind_of,
+    lock_of,
+    needs_no_block,
+    selected,
+    update_of,
+)
 
-# Stand in the SQL for the number of rows and for the keys, which differ from time to time.
-_LIMIT, _KEYS = 1_234_567_890, 1_234_567_891
+# Looks of one that chooses, each at more rows than the last, up to so many.
+_LOOKS, _WIDEST = 5, 500
+# (the rows found, how many are wanted) -> (those to take, whether another look is worth it)
+Choice = Callable[[list[tuple[Any, ...]], int], tuple[list[tuple[Any, ...]], bool]]
+
+# The number of rows differs from time to time; the first stands for it in the ORM's SQL.
+_LIMIT, _GIVEN_LIMIT = 1_234_567_890, Given("limit", BigIntegerField())
+_KEYS = GivenKeys("keys")
 
 
 class Taking:
@@ -31,44 +50,58 @@ class Taking:
 
     `find(rows)`: those to choose from, in the order of the index `through`. `state`: their
     state, which the change itself looks at again. `changes`: as for update(). `columns`:
-    what is returned of each row as it is after the change, the primary key first. Any of
-    them may hold a `Given`.
+    what is returned of each row as it is after the change, the primary key first; `now`:
+    the one of them that is changed to the database's time. Any but that may hold a `Given`.
     """
 
     def __init__(
         self,
-        find: Callable[[QuerySet], QuerySet],
+        find: Callable[[QuerySet[Any]], QuerySet[Any]],
         through: str,
         state: Mapping[str, Any],
         changes: Mapping[str, Any],
         columns: Sequence[str | Expression],
+        now: str,
     ) -> None:
         self.find, self.through, self.state = find, through, state
-        self.changes, self.columns = changes, columns
-        self._known: dict[tuple, _Worked] = {}
+        self.changes, self.columns, self.now = changes, columns, now
+        self._known: dict[tuple[Any, ...], _Worked] = {}
 
-    def take(self, rows, limit: int, steps: Sequence[Mapping[str, Any]]) -> list[tuple]:
+    def take(
+        self,
+        rows: QuerySet[Any],
+        limit: int,
+        steps: Sequence[Mapping[str, Any]],
+        choose: Choice | None = None,
+    ) -> list[tuple[Any, ...]]:
         """Take up to `limit` rows, all or none of them; return them in no particular order.
 
         `steps`: of one read after the other, the values of every `Given` by name. Rows that
         somebody has locked are passed over where the server can do that; see `locks.take`.
+        `choose`: chooses from rows that are locked, in their order and as they will be; it
+        may change the others, and is asked again while that is worth it.
         """
         connection = transaction.get_connection(rows.db)
-        worked = self._worked_out(rows, connection)
-        alone = len(steps) == 1 and worked.read is None and _needs_no_block(connection)
-        taken: list[tuple] = []
+        worked = self._worked_out(rows, connection, in_two=choose is not None)
+        alone = len(steps) == 1 and worked.read is None and needs_no_block(connection)
+        taken: list[tuple[Any, ...]] = []
         with contextlib.nullcontext() if alone else write_transaction(rows):
             for given in steps:
                 if len(taken) < limit:
-                    taken += worked.send(given, limit - len(taken), connection)
+                    left = limit - len(taken)
+                    if choose is None:
+                        taken += worked.send(given, left, connection)
+                    else:
+                        taken += worked.choose(given, left, connection, choose)
         return taken
 
-    def _worked_out(self, rows, connection) -> "_Worked":
-        # MariaDB and MySQL are of one vendor and differ in details of their SQL.
-        skips = connection.features.has_select_for_update_skip_locked
-        key = (rows.model, connection.vendor, connection.display_name, skips)
+    def _worked_out(
+        self, rows: QuerySet[Any], connection: Any, in_two: bool
+    ) -> "_Worked":
+        in_two |= connection.vendor == "mysql"
+        key = (*kind_of(rows, connection), in_two)
         if key not in self._known:
-            if connection.vendor == "mysql":
+            if in_two:
                 self._known[key] = _in_two(self, rows, connection)
             else:
                 self._known[key] = _in_one(self, rows, connection)
@@ -82,41 +115,88 @@ class _Worked(NamedTuple):
     read: Statement | None
     change: Statement
     converters: Converters
+    # The place among the columns of the time, which the change stores as it was read.
+    now: int
 
-    def send(self, given: Mapping[str, Any], limit: int, connection) -> list[tuple]:
+    def send(
+        self, given: Mapping[str, Any], limit: int, connection: Any
+    ) -> list[tuple[Any, ...]]:
+        found = self._found(given, limit, connection)
+        if self.read is not None:
+            self._take(given, found, connection)
+        return found
+
+    def choose(
+        self, given: Mapping[str, Any], limit: int, connection: Any, choose: Choice
+    ) -> list[tuple[Any, ...]]:
+        taken: list[tuple[Any, ...]] = []
+        width = limit
+        for _ in range(_LOOKS):
+            found = self._found(given, width, connection)
+            chosen, again = choose(found, limit - len(taken))
+            self._take(given, chosen, connection)
+            taken += chosen
+            if not again or len(taken) == limit:
+                break
+            width = min(max(4 * width, 50), _WIDEST)
+        return taken
+
+    def _found(
+        self, given: Mapping[str, Any], limit: int, connection: Any
+    ) -> list[tuple[Any, ...]]:
+        given = {**given, "limit": int(limit)}
         sql, params = (self.read or self.change).filled(given, connection)
+        found = fetched(connection, sql, params)
+        return _converted(found, self.converters, connection)
+
+    def _take(
+        self, given: Mapping[str, Any], found: list[tuple[Any, ...]], connection: Any
+    ) -> None:
+        if not found:
+            return
+        known = {"keys": [key for key, *_ in found], "now": found[0][self.now]}
         with connection.cursor() as cursor:
-            cursor.execute(sql.replace(str(_LIMIT), str(int(limit))), params)
-            found = cursor.fetchall()
-            if self.read is not None and found:
-                keys = ", ".join(str(int(key)) for key, *_ in found)
-                sql, params = self.change.filled(given, connection)
-                cursor.execute(sql.replace(str(_KEYS), keys), params)
-                if cursor.rowcount != len(found):
-                    raise DatabaseError("Rows that were locked have changed.")
-        return [tuple(convert(list(row), self.converters, connection)) for row in found]
+            cursor.execute(*self.change.filled({**given, **known}, connection))
+            if cursor.rowcount != len(found):
+                raise DatabaseError("Rows that were locked have changed.")
 
 
-def _needs_no_block(connection) -> bool:
-    """Whether a statement of its own sees the newest rows, or has the write lock."""
-    return connection.vendor == "sqlite" or is_read_committed(connection)
+def _converted(
+    found: list[tuple[Any, ...]], converters: Converters, connection: Any
+) -> list[tuple[Any, ...]]:
+    """Return rows with the driver's values turned into the fields'."""
+    if not converters:
+        return found
+    rows = [list(row) for row in found]
+    for place, (steps, expression) in converters.items():
+        # The rows of one statement often have it in common, such as the time.
+        known: dict[Any, Any] = {None: None}  # which every converter leaves as it is
+        for row in rows:
+            value = row[place]
+            if value not in known:
+                known[value] = value
+                for step in steps:
+                    known[value] = step(known[value], expression, connection)
+            row[place] = known[value]
+    return [tuple(row) for row in rows]
 
 
-def _in_one(taking: Taking, rows, connection) -> _Worked:
-    found, _, _ = _selected(taking.find(rows)[:_LIMIT], ["pk"], connection)
+def _in_one(taking: Taking, rows: QuerySet[Any], connection: Any) -> _Worked:
+    found, _, _ = selected(taking.find(rows)[:_LIMIT], ["pk"], connection)
     # An array PostgreSQL works out once, whatever way it then takes to the rows.
     form = "= ANY(ARRAY({}))" if connection.vendor == "postgresql" else "IN ({})"
-    keys = form.format(found.sql + _lock_of(rows, connection))
+    keys = form.format(found.sql.replace(str(_LIMIT), "%s") + lock_of(rows, connection))
     state = rows.filter(unindexed(Q(**taking.state), using=rows.db))
-    change = _update(state, taking.changes, connection)
-    _, columns, converters = _selected(rows, taking.columns, connection)
+    change = update_of(state, taking.changes, connection)
+    _, columns, converters = selected(rows, taking.columns, connection)
     key = columns.sql.partition(",")[0]
     sql = f"{change.sql} AND {key} {keys} RETURNING {columns.sql}"
-    params = change.params + found.params + columns.params
-    return _Worked(None, Statement(sql, params), converters)
+    params = change.params + found.params + [_GIVEN_LIMIT] + columns.params
+    now = taking.columns.index(taking.now)
+    return _Worked(None, Statement(sql, params), converters, now)
 
 
-def _in_two(taking: Taking, rows, connection) -> _Worked:
+def _in_two(taking: Taking, rows: QuerySet[Any], connection: Any) -> _Worked:
     # What a column is changed to, as the read can foresee it.
     foreseen = [
         ExpressionWrapper(taking.changes[column], rows.model._meta.get_field(column))
@@ -124,37 +204,22 @@ def _in_two(taking: Taking, rows, connection) -> _Worked:
         else column
         for column in taking.columns
     ]
-    read, _, converters = _selected(taking.find(rows)[:_LIMIT], foreseen, connection)
-    sql = through_index(rows, taking.through, read.sql) + _lock_of(rows, connection)
-    locked = by_key(rows, [_KEYS], **taking.state)
-    change = _update(locked, taking.changes, connection)
-    return _Worked(Statement(sql, read.params), change, converters)
-
-
-def _lock_of(rows, connection) -> str:
-    if not has_row_locks(rows):
-        return ""
-    skips = connection.features.has_select_for_update_skip_locked
-    return f" {connection.ops.for_update_sql(skip_locked=skips)}"
-
-
-def _selected(rows, columns, connection) -> tuple[Statement, Statement, Converters]:
-    """Return the SELECT of these columns, its list alone, and what is done to its rows."""
-    named = {
-        f"c{place}": F(column) if isinstance(column, str) else column
-        for place, column in enumerate(columns)
+    read, _, converters = selected(taking.find(rows)[:_LIMIT], foreseen, connection)
+    sql = read.sql
+    if connection.vendor == "mysql":
+        sql = through_index(rows, taking.through, sql)
+    sql += lock_of(rows, connection)
+    sql = sql.replace(str(_LIMIT), "%s")
+    locked = by_key(rows, _KEYS, **taking.state)
+    # The time of the read, not the later one of the change: the row is to tell the same as
+    # what is returned of it.
+    read_at = Given("now", rows.model._meta.get_field(taking.now))
+    changes = {
+        column: change.replace_expressions({DatabaseNow(): read_at})
+        if isinstance(change, Expression)
+        else change
+        for column, change in taking.changes.items()
     }
-    query = rows.annotate(**named).values_list(*named).query
-    compiler = query.get_compiler(connection=connection)
-    sql, params = compiler.as_sql()
-    listed = ", ".join(own for _, (own, _), _ in compiler.select)
-    given = [one for _, (_, own), _ in compiler.select for one in own]
-    converters = compiler.get_converters([column for column, *_ in compiler.select])
-    return Statement(sql, [*params]), Statement(listed, given), converters
-
-
-def _update(rows, changes: Mapping[str, Any], connection) -> Statement:
-    query = rows.query.chain(UpdateQuery)
-    query.add_update_values(changes)
-    sql, params = query.get_compiler(connection=connection).as_sql()
-    return Statement(sql, [*params])
+    change = update_of(locked, changes, connection)
+    sent = Statement(sql, [*read.params, _GIVEN_LIMIT])
+    return _Worked(sent, change, converters, taking.columns.index(taking.now))

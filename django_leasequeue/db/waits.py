@@ -8,8 +8,9 @@ set), SQLite for the connection's timeout (5 s unless set).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import models, transaction
 
@@ -36,11 +37,11 @@ class BoundedNow(DatabaseNow):
     The bound is PostgreSQL's alone, and lasts until the transaction ends.
     """
 
-    def __init__(self, seconds: float):
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         super().__init__()
 
-    def as_postgresql(self, compiler, connection, **options):
+    def as_postgresql(self, compiler: Any, connection: Any, **options: Any) -> Any:
         now, params = super().as_postgresql(compiler, connection, **options)
         bound = _set_timeout(self.seconds)
         return f"(CASE WHEN {bound} IS NOT NULL THEN {now} END)", params
@@ -50,17 +51,17 @@ class _BoundIsSet(models.Func):
     """A condition that is always met and sets the bound before its row is locked."""
 
     arity = 0
-    conditional = True
+    conditional = True  # pyright: ignore[reportIncompatibleMethodOverride, reportAssignmentType]
 
-    def __init__(self, seconds: float):
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         super().__init__(output_field=models.BooleanField())
 
-    def as_sql(self, *_, **__):
+    def as_sql(self, *_: Any, **__: Any) -> Any:
         return f"({_set_timeout(self.seconds)} IS NOT NULL)", []
 
 
-def waiting_at_most(rows, seconds: float):
+def waiting_at_most(rows: models.QuerySet[Any], seconds: float) -> models.QuerySet[Any]:
     """Return the rows, for an update outside a transaction that waits that long at the most."""
     if transaction.get_connection(rows.db).vendor != "postgresql":
         return rows
@@ -93,26 +94,39 @@ class _Rider:
     A rollback to the savepoint takes it back by itself.
     """
 
-    def __init__(self, seconds: float):
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.release: str | None = None
         self.former = ""
 
-    def __call__(self, execute, sql, params, many, context):
+    def __call__(
+        self,
+        execute: Callable[..., Any],
+        sql: str,
+        params: Any,
+        many: bool,
+        context: Any,
+    ) -> Any:
         if self.release is None and sql.startswith("SAVEPOINT "):
             self.release = f"RELEASE {sql}"
-            # No parameters, so that the driver sends both statements in one go.
-            done = execute(
-                f"{sql}; SELECT CURRENT_SETTING('lock_timeout'), "
-                f"{_set_timeout(self.seconds)}",
-                None,
-                many,
-                context,
-            )
-            cursor = context["cursor"]
-            cursor.nextset()
-            self.former = cursor.fetchone()[0]
+            bound = _set_timeout(self.seconds)
+            bound = f"SELECT CURRENT_SETTING('lock_timeout'), {bound}"
+            done = _both(execute, sql, bound, context)
+            self.former = context["cursor"].fetchone()[0]
             return done
         if sql == self.release:
-            sql = f"{sql}; SET LOCAL lock_timeout = '{self.former}'"
+            former = f"SET LOCAL lock_timeout = '{self.former}'"
+            return _both(execute, sql, former, context)
         return execute(sql, params, many, context)
+
+
+def _both(execute: Callable[..., Any], first: str, second: str, context: Any) -> Any:
+    """Send two statements in one go, as the driver does with a text without parameters."""
+    if getattr(context["connection"].connection, "prepare_threshold", 0) == 0:
+        # It has every text prepared, which then must be a single statement; or it is psycopg2,
+        # which knows no second result.
+        execute(first, None, False, context)
+        return execute(second, None, False, context)
+    done = execute(f"{first}; {second}", None, False, context)
+    context["cursor"].nextset()
+    return done

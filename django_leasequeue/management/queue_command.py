@@ -10,7 +10,7 @@ from django.db import connections, router
 
 from django_leasequeue import registry
 from django_leasequeue.models import Queue
-from django_leasequeue.worker.known_queues import tasks_own, unknown_queues
+from django_leasequeue.worker.known_queues import misspelt, unknown_queues
 
 
 class QueueCommand(BaseCommand):
@@ -53,11 +53,7 @@ class QueueCommand(BaseCommand):
         with contextlib.suppress(Exception):
             registry.autodiscover()
             if unknown_queues([name], using):
-                warning = (
-                    f"No task, no setting and no job names the queue {name!r}. Misspelt? "
-                    f"The tasks' own queues are {tasks_own()}."
-                )
-                self.stderr.write(self.style.WARNING(warning))
+                self.stderr.write(self.style.WARNING(misspelt(name)))
 
 
 def _user() -> str:

@@ -8,6 +8,7 @@ from django.db import Error, connections, router
 
 from django_leasequeue.conf import conf
 from django_leasequeue.models import Job
+from django_leasequeue.worker import process_state
 from django_leasequeue.worker.known_queues import tasks_own, unknown_queues
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.options import WorkerOptions, WrongOption
@@ -18,6 +19,19 @@ _CONTRADICTIONS = {
         "in_process",
         "reload",
     ): "--reload starts child processes anew; --in-process has none.",
+    **{
+        ("in_process", name): f"--{name.replace('_', '-')} replaces child processes; "
+        "--in-process has none."
+        for name in ("max_jobs", "max_memory")
+    },
+    **{
+        (
+            "stop_after",
+            name,
+        ): f"--{name.replace('_', '-')} is for a worker that goes on; "
+        "--stop-after ends it."
+        for name in ("max_jobs", "max_memory")
+    },
     ("drain", "reload"): "--reload is for a worker that goes on; --drain ends it.",
 }
 # What is said of a worker for many jobs, with what stands for "not given".
@@ -28,7 +42,9 @@ _OF_MANY = {
     "threads": None,
     "async_tasks": None,
     "drain": False,
+    "stop_after": None,
     "max_jobs": None,
+    "max_memory": None,
     "reload": False,
 }
 
@@ -58,13 +74,17 @@ def _worker_options(given: dict[str, Any]) -> WorkerOptions:
             f"--processes={given['processes']} starts child processes; --in-process has "
             "none."
         )
+    if given["max_memory"] is not None and not process_state.tells_memory():
+        raise CommandError(
+            "--max-memory can't be watched here: this system has no /proc. --max-jobs can."
+        )
     database = given["database"] or router.db_for_write(Job)
     if database not in connections:
         raise CommandError(
             f"There is no database {database!r}. DATABASES has {', '.join(connections)}."
         )
     if given["job"] is not None:
-        ones = dict.fromkeys(("processes", "threads", "async_tasks", "max_jobs"), 1)
+        ones = dict.fromkeys(("processes", "threads", "async_tasks", "stop_after"), 1)
         given = {**given, **ones}
     try:
         return WorkerOptions(
@@ -72,7 +92,9 @@ def _worker_options(given: dict[str, Any]) -> WorkerOptions:
             exclude=given["exclude"],
             database=database,
             drain=given["drain"],
+            stop_after=given["stop_after"],
             max_jobs=given["max_jobs"],
+            max_memory=given["max_memory"],
             job=given["job"],
             reload=given["reload"],
             verbosity=given["verbosity"],
@@ -93,17 +115,31 @@ def _worker_options(given: dict[str, Any]) -> WorkerOptions:
 def warn_of_unknown_queues(options: WorkerOptions) -> None:
     """Log the queues that are named but that nothing speaks for, such as misspelt ones.
 
-    The tasks have to be imported.
+    The tasks have to be imported. Raises CommandError if a drain would take no other: it would
+    find nothing, and end as if all were done.
     """
     try:
         unknown = unknown_queues(options.selection.named, options.database)
     except Error:
         return  # the worker waits for its database, and says so
-    if unknown:
-        logger.warning(
-            "Of --queues, these are no task's and hold no job: %s. Misspelt? The tasks' own "
-            "queues are %s.",
-            ", ".join(map(repr, unknown)),
-            tasks_own(),
-            extra={"queues": unknown},
+    if not unknown:
+        return
+    names = ", ".join(map(repr, unknown))
+    selection = options.selection
+    if (
+        options.drain
+        and not selection.takes_all
+        and len(unknown) == len(selection.named)
+    ):
+        raise CommandError(
+            f"--queues names no queue of a task and none with jobs: {names}. Misspelt? The "
+            f"tasks' own queues are {tasks_own()}. Others are known once they stand in the "
+            "setting QUEUES."
         )
+    logger.warning(
+        "Of --queues, these are no task's and hold no job: %s. Misspelt? The tasks' own "
+        "queues are %s.",
+        names,
+        tasks_own(),
+        extra={"queues": unknown},
+    )

@@ -25,5 +25,5 @@ class Duty(models.Model):
         verbose_name_plural = _("duties")
         ordering = ["name"]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name

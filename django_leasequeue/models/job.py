@@ -1,21 +1,26 @@
 """The job table: every column, what it starts as and who changes it."""
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from asgiref.sync import sync_to_async
 from django.db import models, router
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from django_leasequeue import results
-from django_leasequeue.db import PartialIndex
-from django_leasequeue.dedup import MAX_LENGTH
+from django_leasequeue import history, results
+from django_leasequeue.concurrency import LONGEST_KEY
+from django_leasequeue.db import PartialIndex, PartialUnique
+from django_leasequeue.dedup import LONGEST_QUEUE, MAX_LENGTH
 from django_leasequeue.durations import Duration
 from django_leasequeue.fields import ExactCharField, JSONTextField, UTCDateTimeField
-from django_leasequeue.managers import JobQuerySet
-from django_leasequeue.registry import LONGEST_NAME, LONGEST_QUEUE
+from django_leasequeue.history import Event
+from django_leasequeue.managers import JobManager
+from django_leasequeue.origin import LONGEST_ORIGIN
+from django_leasequeue.registry import LONGEST_NAME
 from django_leasequeue.specs import LONGEST_GROUP
-from django_leasequeue.states import FINAL, Status
+from django_leasequeue.states import AWAITS_GROUP, AWAITS_SLOT, FINAL, Status
+from django_leasequeue.why import Cause
 
 
 class Job(models.Model):
@@ -64,10 +69,17 @@ class Job(models.Model):
     suppressed = models.PositiveIntegerField(_("suppressed dispatches"), default=0)
     last_suppressed_at = UTCDateTimeField(_("last suppressed at"), null=True)
 
-    concurrency_key = ExactCharField(_("concurrency key"), max_length=255, null=True)
-    # 1 while no slot of its key is free: kept out of the claim index. No boolean, since SQLite
-    # uses a partial index only where the query words its condition alike, and Django's words
-    # for a boolean changed between 6.0 and 6.1.
+    # At most so many jobs of the key run at one time, as far as this one is concerned. Both
+    # as it was dispatched; null without any. Who has a slot of the key: see slots.
+    concurrency_key = ExactCharField(
+        _("concurrency key"), max_length=LONGEST_KEY, null=True
+    )
+    concurrency_limit = models.PositiveIntegerField(_("concurrency limit"), null=True)
+    # What else than its time a pending job waits for, 0 in every other status:
+    # states.AWAITS_SLOT while no slot of its key is free, AWAITS_GROUP until the group is
+    # done that it waits for: kept out of the claim index. No boolean, since SQLite uses a
+    # partial index only where the query words its condition alike, and Django's words for a
+    # boolean changed between 6.0 and 6.1.
     blocked = models.SmallIntegerField(_("blocked"), default=0)
     # The schedule that made it, and the tick it was made for.
     schedule = ExactCharField(_("schedule"), max_length=255, null=True)
@@ -113,20 +125,37 @@ class Job(models.Model):
     # Set if and only if the status is final.
     finished_at = UTCDateTimeField(_("finished at"), null=True)
 
-    objects: ClassVar[models.Manager] = JobQuerySet.as_manager()
+    # By whom or where, such as "job 41"; null where nobody said so, see origin.
+    dispatched_by = models.CharField(
+        _("dispatched by"), max_length=LONGEST_ORIGIN, null=True
+    )
+    # What happened to it by hand or by accident, see traces; null as long as nothing did.
+    events = models.TextField(_("events"), null=True)
+
+    objects: ClassVar[JobManager] = JobManager()
 
     class Meta:
         verbose_name = _("job")
         verbose_name_plural = _("jobs")
         # Listed newest first; a claim has an order of its own.
         ordering = ["-id"]
+        permissions = [
+            ("cancel_job", "Can cancel jobs"),
+            ("retry_job", "Can run jobs again"),
+            ("run_job", "Can run delayed jobs now"),
+            ("release_job", "Can take jobs from their workers"),
+            ("view_job_arguments", "Can see what jobs were given and returned"),
+        ]
         constraints = [
             # Without a condition: MySQL silently makes no conditional one.
             models.UniqueConstraint(
                 fields=["queue", "dedup_id"], name="leasequeue_dedup"
             ),
-            models.UniqueConstraint(
-                fields=["schedule", "tick"], name="leasequeue_tick"
+            # A job of no schedule has no entry, and each claim and settle would write another.
+            PartialUnique(
+                name="leasequeue_tick",
+                where={"schedule__isnull": False},
+                fields=["schedule", "tick"],
             ),
             models.CheckConstraint(
                 name="leasequeue_running_has_lease",
@@ -173,6 +202,24 @@ class Job(models.Model):
                 where={"group__isnull": False},
                 fields=["group", "id"],
             ),
+            # Jobs that wait for a slot of their key, the next ones of each queue first. On
+            # MySQL the column is 0 in all others, so that claims and settles leave it alone.
+            PartialIndex(
+                name="leasequeue_awaits_slot",
+                where={"blocked": AWAITS_SLOT},
+                fields=["concurrency_key", "queue", "-priority", "run_at", "id"],
+            ),
+            # Jobs with a key that are not finished: whether any may be claimed, and which a
+            # dispatch supersedes. On MySQL finished ones are among them, for the same reason.
+            PartialIndex(
+                name="leasequeue_keyed",
+                where={
+                    "concurrency_key__isnull": False,
+                    "status": Status.PENDING.value,
+                },
+                fields=["blocked", "concurrency_key", "id"],
+                leading=False,
+            ),
             # Finished jobs that one rule of retention is for, oldest first: see
             # transitions.prune. Entered once, by settle, where the database can leave the
             # others out; where it can't (MySQL) a settle takes up to a tenth longer for it.
@@ -185,13 +232,37 @@ class Job(models.Model):
             ),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.task} ({self.pk})"
 
     @property
     def is_final(self) -> bool:
         """Whether the job has succeeded, failed for good or been cancelled."""
         return self.status in FINAL
+
+    @property
+    def after_group(self) -> str | None:
+        """The group that has to be done before this job starts; None if none has."""
+        if self.blocked != AWAITS_GROUP:
+            return None
+        rows = self._rows().filter(pk=self.pk)
+        return rows.values_list("group_wait__group", flat=True).first()
+
+    def cancel(self) -> bool:
+        """Cancel this job, or ask for it if it runs: see `Job.objects.filter(...).cancel()`.
+
+        Returns whether that was done: False if it had ended before, or its row is locked or
+        gone. The instance is read anew, unless it is gone.
+        """
+        rows = self._rows()
+        done = type(self).objects.using(rows.db).filter(pk=self.pk).cancel()
+        if self.pk not in done.gone and rows.filter(pk=self.pk).exists():
+            self.refresh_from_db(using=rows.db)
+        return self.pk in done.cancelled | done.requested
+
+    async def acancel(self) -> bool:
+        """See cancel()."""
+        return await sync_to_async(self.cancel)()
 
     def retry(self) -> None:
         """Run the finished job again, in a new round: see `Job.objects.filter(...).retry()`.
@@ -207,7 +278,7 @@ class Job(models.Model):
         """See retry()."""
         await sync_to_async(self.retry)()
 
-    def wait(self, timeout: Duration | None = None):
+    def wait(self, timeout: Duration | None = None) -> Any:
         """Wait until the job has ended, and return its result; the instance is read anew.
 
         `timeout`: seconds or a timedelta, for ever unless given. Looks at the row, at first a
@@ -221,7 +292,7 @@ class Job(models.Model):
             raise results.overdue(self, rows, wait.timeout)
         return results.result_of(self)
 
-    async def await_result(self, timeout: Duration | None = None):
+    async def await_result(self, timeout: Duration | None = None) -> Any:
         """See wait(). The event loop goes on meanwhile; a cancelled wait leaves the job alone."""
         rows = self._rows()
         wait = results.wait_for(self, rows, timeout)
@@ -229,12 +300,48 @@ class Job(models.Model):
             raise await sync_to_async(results.overdue)(self, rows, wait.timeout)
         return results.result_of(self)
 
-    def _rows(self):
+    def why(self) -> list[Cause]:
+        """Return why it is not running, or what it does: see `Job.objects.why`.
+
+        By its row as it is now, not by this instance.
+        """
+        rows = self._rows()
+        return type(self).objects.using(rows.db).why(self.pk)
+
+    async def awhy(self) -> list[Cause]:
+        """See why()."""
+        return await sync_to_async(self.why)()
+
+    def timeline(self) -> list[Event]:
+        """Return everything that happened to it, in order of time, and what is to come.
+
+        By its row as it is now, not by this instance: empty if it is gone. At most two
+        statements, and no lock. See docs/operations.md.
+        """
+        return history.read(self._rows(), self.pk)
+
+    async def atimeline(self) -> list[Event]:
+        """See timeline()."""
+        return await sync_to_async(self.timeline)()
+
+    def refresh_from_db(
+        self,
+        using: str | None = None,
+        fields: Iterable[str] | None = None,
+        from_queryset: Any = None,
+    ) -> None:
+        """See Model; where it is written unless `using` is given: a replica may be late.
+
+        A job that was dispatched just now reads columns that the database worked out so.
+        """
+        super().refresh_from_db(using or self._rows().db, fields, from_queryset)
+
+    def _rows(self) -> models.QuerySet["Job"]:
         """Return the table's rows where they are written: a replica may be late."""
         alias = router.db_for_write(type(self), instance=self)
         return models.QuerySet(type(self), using=alias)
 
     # So that a template can't call them.
-    for _verb in (retry, aretry, wait, await_result):
+    for _verb in (cancel, acancel, retry, aretry, wait, await_result):
         _verb.alters_data = True  # type: ignore[union-attr]
     del _verb

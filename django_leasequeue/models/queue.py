@@ -1,21 +1,21 @@
 """Queues that are paused, or once were; of any other there is no row."""
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from django_leasequeue import db, transitions
+from django_leasequeue.dedup import LONGEST_QUEUE
 from django_leasequeue.fields import ExactCharField, UTCDateTimeField
 from django_leasequeue.managers import VerbQuerySet
 from django_leasequeue.models.job import Job
-from django_leasequeue.registry import LONGEST_QUEUE
 
 
-class QueueQuerySet(VerbQuerySet):
+class QueueQuerySet(VerbQuerySet["Queue"]):
     """Queues that were paused, and the verbs. `using(alias)` chooses the database."""
 
-    def paused(self):
+    def paused(self) -> Self:
         """Queues of which no job starts now."""
         return self.filter(paused_at__isnull=False)
 
@@ -48,6 +48,14 @@ class QueueQuerySet(VerbQuerySet):
     del _verb
 
 
+if TYPE_CHECKING:  # see managers.JobManager
+
+    class QueueManager(QueueQuerySet, models.Manager["Queue"]):  # type: ignore[misc]
+        """What `Queue.objects` is."""
+else:
+    QueueManager = models.Manager.from_queryset(QueueQuerySet, "QueueManager")
+
+
 class Queue(models.Model):
     """A queue that somebody has paused at least once, and whether it still is.
 
@@ -65,7 +73,7 @@ class Queue(models.Model):
     resumed_at = UTCDateTimeField(_("resumed at"), null=True)
     resumed_by = ExactCharField(_("resumed by"), max_length=255, blank=True, default="")
 
-    objects: ClassVar[models.Manager] = QueueQuerySet.as_manager()
+    objects: ClassVar[QueueManager] = QueueManager()
 
     class Meta:
         # Claims look into it by this name.
@@ -76,7 +84,7 @@ class Queue(models.Model):
         default_permissions = ("view",)
         permissions = [("pause_queue", "Can pause and resume queues")]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name
 
     @property

@@ -43,5 +43,5 @@ class Step(models.Model):
             )
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name

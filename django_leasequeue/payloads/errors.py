@@ -1,5 +1,6 @@
 """An exception as an entry of a job's errors: bounded text, whatever it is."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,19 +16,30 @@ NAME = 255
 
 
 def describe_error(
-    exc: BaseException, *, attempt: int, worker: str, at: datetime
+    exc: BaseException,
+    *,
+    attempt: int,
+    worker: str,
+    at: datetime,
+    started_at: datetime | None = None,
+    cleaned: Callable[[str], str] = str,
 ) -> dict[str, Any]:
     """Return what is kept of an exception: JSON values only, safe to store.
 
-    `at`: when it happened, an aware datetime. Never raises because of the exception,
-    and keeps no reference to it. Keys: exception_class ("module.Class"), message,
-    traceback, attempt, at (ISO format, UTC), worker.
+    `at`: when it happened, and `started_at`, when its run was claimed: aware datetimes.
+    `cleaned`: takes out of a text what nobody is to see.
+    Never raises because of the exception, and keeps no reference to it. Keys:
+    exception_class ("module.Class"), message, traceback, attempt, at (ISO format, UTC),
+    worker, and started_at if it is known.
     """
-    return {
+    entry = {
         "exception_class": clean_text(class_name(type(exc)), NAME),
-        "message": clean_text(message_of(exc), *MESSAGE),
-        "traceback": clean_text(traceback_of(exc), *TRACEBACK),
+        "message": clean_text(cleaned(message_of(exc)), *MESSAGE),
+        "traceback": clean_text(traceback_of(exc, cleaned), *TRACEBACK),
         "attempt": attempt,
         "at": at.astimezone(UTC).isoformat(),
         "worker": clean_text(worker, NAME),
     }
+    if started_at is not None:
+        entry["started_at"] = started_at.astimezone(UTC).isoformat()
+    return entry

@@ -36,11 +36,11 @@ def flat_json(value: Any) -> str | None:
         return None
 
 
-def _list(value: list) -> str:
+def _list(value: list[Any]) -> str:
     return f"[{','.join([_TEXT[type(one)](one) for one in value])}]"
 
 
-def _dict(value: dict) -> str:
+def _dict(value: dict[str, Any]) -> str:
     pairs = [f"{_key(key)}:{_TEXT[type(one)](one)}" for key, one in value.items()]
     return f"{{{','.join(pairs)}}}"
 

@@ -7,7 +7,7 @@ raise is kept away from the worker, SystemExit included.
 """
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from django_leasequeue.payloads.texts import clean_text
@@ -37,10 +37,13 @@ def message_of(exc: BaseException) -> str:
     return _text_of(exc)
 
 
-def traceback_of(exc: BaseException) -> str:
-    """Return the traceback as Python prints it, with long parts cut."""
+def traceback_of(exc: BaseException, cleaned: Callable[[str], str] = str) -> str:
+    """Return the traceback as Python prints it, with long parts cut.
+
+    `cleaned`: takes out of the exceptions' texts what nobody is to see.
+    """
     try:
-        return "".join(_chain(exc, GROUP_DEPTH))
+        return "".join(_chain(exc, GROUP_DEPTH, cleaned))
     except BaseException as error:  # as in _text_of, in any attribute
         return f"(no traceback: reading it raised {class_name(type(error))})"
 
@@ -52,7 +55,9 @@ def _text_of(value: object) -> str:
         return f"(no text: its __str__ raised {class_name(type(error))})"
 
 
-def _chain(exc: BaseException, depth: int) -> Iterator[str]:
+def _chain(
+    exc: BaseException, depth: int, cleaned: Callable[[str], str]
+) -> Iterator[str]:
     links = _links(exc)
     cut = len(links) - LATEST_CAUSES - FIRST_CAUSES
     for place in reversed(range(len(links))):
@@ -61,7 +66,7 @@ def _chain(exc: BaseException, depth: int) -> Iterator[str]:
                 yield f"\n… ({cut:,} exceptions between these cut) …\n\n"
             continue
         error, joint = links[place]
-        yield from _one(error, depth)
+        yield from _one(error, depth, cleaned)
         yield joint
 
 
@@ -81,18 +86,20 @@ def _links(exc: BaseException) -> list[tuple[BaseException, str]]:
     return links
 
 
-def _one(exc: BaseException, depth: int) -> Iterator[str]:
+def _one(
+    exc: BaseException, depth: int, cleaned: Callable[[str], str]
+) -> Iterator[str]:
     if exc.__traceback__ is not None:
         yield "Traceback (most recent call last):\n"
         yield from _frames(exc.__traceback__)
-    message = clean_text(message_of(exc), MESSAGE_CHARS)
+    message = clean_text(cleaned(message_of(exc)), MESSAGE_CHARS)
     name = class_name(type(exc))
     yield f"{name}: {message}\n" if message else f"{name}\n"
     notes = getattr(exc, "__notes__", ())
     for note in list(notes)[:NOTES] if isinstance(notes, list | tuple) else ():
-        yield f"{clean_text(_text_of(note), MESSAGE_CHARS)}\n"
+        yield f"{clean_text(cleaned(_text_of(note)), MESSAGE_CHARS)}\n"
     if isinstance(exc, BaseExceptionGroup):
-        yield from _members(exc, depth)
+        yield from _members(exc, depth, cleaned)
 
 
 def _frames(start: TracebackType) -> Iterator[str]:
@@ -113,11 +120,13 @@ def _frames(start: TracebackType) -> Iterator[str]:
         yield f"  (the frames can't be shown: {class_name(type(error))})\n"
 
 
-def _members(group: BaseExceptionGroup, depth: int) -> Iterator[str]:
+def _members(
+    group: BaseExceptionGroup, depth: int, cleaned: Callable[[str], str]
+) -> Iterator[str]:
     members = group.exceptions
     shown = members[:GROUP_MEMBERS] if depth else ()
     for number, member in enumerate(shown, 1):
-        text = "".join(_chain(member, depth - 1))
+        text = "".join(_chain(member, depth - 1, cleaned))
         yield f"  ---- {number} of {len(members)} ----\n"
         yield "".join(f"  {line}" for line in text.splitlines(keepends=True))
     if len(members) > len(shown):

@@ -32,11 +32,11 @@ _encode = json.JSONEncoder(
 ).encode
 
 
-def _refuse_constant(name: str):
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"The text holds {name}, which JSON does not know.")
 
 
-_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 class _Place(NamedTuple):
@@ -77,7 +77,14 @@ def dump(value: Any, *, what: str, max_bytes: int, names: Sequence[str] = ()) ->
 def load(text: str) -> Any:
     """Return the value of JSON text; raise ValueError if it is none."""
     try:
-        return _decode(text)
+        try:
+            # Takes half as long, but no space around the value.
+            value, end = _decoder.raw_decode(text)
+            if end == len(text):
+                return value
+        except ValueError:
+            pass
+        return _decoder.decode(text)
     except RecursionError:
         raise ValueError("The JSON text is nested too deeply.") from None
 
@@ -135,7 +142,7 @@ def _check_scalar(value: Any, kind: type) -> int:
     return 1
 
 
-def _check_keys(container: dict) -> int:
+def _check_keys(container: dict[str, Any]) -> int:
     """Return the least length of the text of the braces, keys and colons."""
     size = 2
     for key in container:
@@ -152,7 +159,7 @@ def _check_keys(container: dict) -> int:
     return size
 
 
-def _children(container: list | dict, place: _Place) -> Iterator[_ToDo]:
+def _children(container: list[Any] | dict[Any, Any], place: _Place) -> Iterator[_ToDo]:
     # Backwards, since the last of `todo` is looked at first: the first fault is told.
     if type(container) is dict:
         for key in reversed(container):

@@ -9,15 +9,14 @@ from typing import Any
 from django.db.models import QuerySet
 
 from django_leasequeue import db
-from django_leasequeue.dedup import check_text
+from django_leasequeue.dedup import check_queue
 from django_leasequeue.payloads import clean_text
-from django_leasequeue.registry import LONGEST_QUEUE
 
 # Seconds for which a write runs again through passing trouble.
 RERUN_FOR = 10.0
 
 
-def pause(rows: QuerySet, name: str, by: str, reason: str) -> bool:
+def pause(rows: QuerySet[Any], name: str, by: str, reason: str) -> bool:
     """Pause the queue; return whether it was not before. Raises ValueError for a wrong name."""
     name = checked(name)
     paused = {
@@ -35,7 +34,7 @@ def pause(rows: QuerySet, name: str, by: str, reason: str) -> bool:
     return _written(running, paused)
 
 
-def resume(rows: QuerySet, name: str, by: str, jobs: str) -> bool:
+def resume(rows: QuerySet[Any], name: str, by: str, jobs: str) -> bool:
     """End the pause, and wake workers; return whether there was one. `jobs`: their table."""
     name = checked(name)
     resumed = {
@@ -49,17 +48,14 @@ def resume(rows: QuerySet, name: str, by: str, jobs: str) -> bool:
     return changed
 
 
-def _written(rows: QuerySet, values: dict) -> bool:
+def _written(rows: QuerySet[Any], values: dict[str, Any]) -> bool:
     write = partial(rows.update, **values)
     return db.rerun(write, using=rows.db, seconds=RERUN_FOR) == 1
 
 
 def checked(name: str) -> str:
     """Return what can be the name of one queue. Raises TypeError or ValueError."""
-    check_text("name of a queue", name, LONGEST_QUEUE)
-    if name == "*":
-        raise ValueError("'*' is no queue. Pause or resume each by its name.")
-    return name
+    return check_queue(name)
 
 
 def _given(argument: str, text: Any) -> str:
@@ -69,5 +65,5 @@ def _given(argument: str, text: Any) -> str:
     raise TypeError(f"{argument} must be a str{such}, not {type(text).__name__}.")
 
 
-def _fit(rows: QuerySet, column: str, text: str) -> str:
+def _fit(rows: QuerySet[Any], column: str, text: str) -> str:
     return clean_text(text, rows.model._meta.get_field(column).max_length)

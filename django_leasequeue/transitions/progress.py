@@ -1,5 +1,7 @@
 """Progress: running -> running, with what the task says of how far it has come."""
 
+from typing import Any
+
 from django.db.models import QuerySet, TextField, Value
 
 from django_leasequeue import db
@@ -9,7 +11,7 @@ from django_leasequeue.claimed import Claimed, held
 RERUN_FOR = 1.0
 
 
-def progress(rows: QuerySet, job: Claimed, text: str) -> bool:
+def progress(rows: QuerySet[Any], job: Claimed, text: str) -> bool:
     """Store a running job's progress, a JSON text; return False if it is not this run's.
 
     Then nothing is written: the token is another's by now, or the lease too close to its end.

@@ -10,12 +10,11 @@ whose dedup window lasts are left out. Several may prune at once.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import (
     BooleanField,
     Case,
-    ExpressionWrapper,
     Q,
     QuerySet,
     Value,
@@ -23,7 +22,7 @@ from django.db.models import (
 )
 
 from django_leasequeue import db, registry
-from django_leasequeue.fields import UTCDateTimeField
+from django_leasequeue.fields import NOW
 from django_leasequeue.retention import Rule, no_window_lasts
 from django_leasequeue.states import FINAL, Status
 
@@ -47,7 +46,7 @@ class _Lane(NamedTuple):
 
 
 def prune(
-    rows: QuerySet,
+    rows: QuerySet[Any],
     queue: str | None = None,
     dry_run: bool = False,
     after_step: Callable[[], bool] | None = None,
@@ -71,7 +70,7 @@ def prune(
     return +removed
 
 
-def _lanes(rows, queue: str | None) -> Iterator[_Lane]:
+def _lanes(rows: QuerySet[Any], queue: str | None) -> Iterator[_Lane]:
     """Yield the lanes there are, at the cost of two looks each, however long they are."""
     for status in sorted(FINAL):
         finished = rows.filter(status=status, finished_at__isnull=False)
@@ -90,20 +89,19 @@ def _lanes(rows, queue: str | None) -> Iterator[_Lane]:
             lane = following
 
 
-def _first_lane(finished, status: Status, *order: str) -> _Lane | None:
-    now = ExpressionWrapper(db.DatabaseNow(), UTCDateTimeField())
+def _first_lane(finished: QuerySet[Any], status: Status, *order: str) -> _Lane | None:
     # The full order makes the index the only cheap way.
-    heads = finished.order_by(*order, "finished_at", "id").annotate(now=now)
+    heads = finished.order_by(*order, "finished_at", "id").annotate(now=NOW)
     with db.forced(finished, _INDEX):
         found = list(heads.values_list("queue", "task", "now")[:1])
     return _Lane(status, *found[0]) if found else None
 
 
-def _in(rows, lane: _Lane):
+def _in(rows: QuerySet[Any], lane: _Lane) -> QuerySet[Any]:
     return rows.filter(status=lane.status, queue=lane.queue, task=lane.task)
 
 
-def _bound(rows, lane: _Lane, rule: Rule) -> _Place | None:
+def _bound(rows: QuerySet[Any], lane: _Lane, rule: Rule) -> _Place | None:
     """Return the place of the last job that is to go; None if the rule keeps all."""
     bounds = []
     if rule.age is not None:
@@ -116,7 +114,7 @@ def _bound(rows, lane: _Lane, rule: Rule) -> _Place | None:
     return max(bounds, default=None)
 
 
-def _count(rows, lane: _Lane, bound: _Place) -> Iterator[int]:
+def _count(rows: QuerySet[Any], lane: _Lane, bound: _Place) -> Iterator[int]:
     """Yield how many rows a walk would remove."""
     finished_at, pk = bound
     upto = Q(finished_at__lt=finished_at) | Q(finished_at=finished_at, pk__lte=pk)
@@ -125,7 +123,7 @@ def _count(rows, lane: _Lane, bound: _Place) -> Iterator[int]:
         yield found.filter(finished_at__lte=finished_at).count()
 
 
-def _walk(rows, lane: _Lane, bound: _Place) -> Iterator[int]:
+def _walk(rows: QuerySet[Any], lane: _Lane, bound: _Place) -> Iterator[int]:
     """Remove step by step what is removable up to the bound; yield how many rows each time."""
     # A job that came back to life has another status, or has finished once more since.
     condition = Q(status=lane.status, finished_at__lte=bound[0], rerun=False)
@@ -136,14 +134,14 @@ def _walk(rows, lane: _Lane, bound: _Place) -> Iterator[int]:
         step = [row for row in step if row[:2] <= bound]
         ids = sorted(pk for _, pk, is_free in step if is_free)
         free = condition & no_window_lasts()
-        yield db.remove(rows, ids, free, RERUN_FOR) if ids else 0
+        yield len(db.remove(rows, ids, free, RERUN_FOR)) if ids else 0
         if len(step) < ROWS:
             return
         last = step[-1][:2]
 
 
 def _after(
-    rows, last: _Place | None, until: datetime
+    rows: QuerySet[Any], last: _Place | None, until: datetime
 ) -> list[tuple[datetime, int, bool]]:
     """Return the next rows after a place, and whether each is free of its dedup window.
 

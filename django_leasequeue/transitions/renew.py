@@ -1,7 +1,7 @@
 """Renew: running -> running, with the lease's end moved on, while it is still this token's."""
 
 from collections import defaultdict
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -30,7 +30,7 @@ class _LeaseEnded(Exception):
     """A lease ran out between the lock and the update: nothing of the group is written."""
 
 
-def renew(rows: QuerySet, tokens: list[UUID]) -> dict[UUID, Renewal]:
+def renew(rows: QuerySet[Any], tokens: list[UUID]) -> dict[UUID, Renewal]:
     """Start the leases of all jobs of these tokens anew, each at its queue's length from now.
 
     Returns what became of them by token. The statements are as many for one job as for all.
@@ -45,7 +45,7 @@ def renew(rows: QuerySet, tokens: list[UUID]) -> dict[UUID, Renewal]:
             continue
 
 
-def _renew(rows, tokens: list[UUID]) -> dict[UUID, Renewal]:
+def _renew(rows: QuerySet[Any], tokens: list[UUID]) -> dict[UUID, Renewal]:
     # Found without a lock, then locked by primary key, as a worker's other writes do it.
     mine = {"processing_token__in": tokens, "status": Status.RUNNING}
     by_terms = defaultdict(set)
@@ -74,7 +74,7 @@ def _renew(rows, tokens: list[UUID]) -> dict[UUID, Renewal]:
     return results
 
 
-def _pairs(rows, pairs: set, condition: dict) -> set:
+def _pairs(rows: QuerySet[Any], pairs: set[Any], condition: dict[str, Any]) -> set[Any]:
     """Return (id, token) of those of these jobs that meet the condition now."""
     ids = sorted(pk for pk, _ in pairs)
     found = db.by_key(rows, ids, **condition) if ids else rows.none()

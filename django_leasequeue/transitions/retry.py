@@ -6,14 +6,17 @@ Rows that somebody has locked are passed over, so that two who retry at once, a 
 dispatch never wait for this one, nor it for them.
 """
 
+from datetime import datetime
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import Error, IntegrityError, transaction
+from django.db.models import QuerySet
 
-from django_leasequeue import clock, db, ownership
+from django_leasequeue import clock, db, ownership, traces
 from django_leasequeue.exceptions import RetryRefused
+from django_leasequeue.fields import NOW
 from django_leasequeue.rounds import new_round
 from django_leasequeue.states import FINAL, Status
 
@@ -60,7 +63,7 @@ class Retrial(NamedTuple):
         raise RetryRefused(pk, why, holder)
 
 
-def retry(rows, ids: list[int]) -> Retrial:
+def retry(rows: QuerySet[Any], ids: list[int]) -> Retrial:
     """Start a new round of the finished jobs of these ids and return what became of each.
 
     Of several that want one dedup id, the one that still has it gets it, else the newest.
@@ -95,7 +98,7 @@ class _Fate(Enum):
     UNFIT = "it is locked, gone or not finished"
 
 
-def _explain(rows, ids: set[int], done: Retrial) -> None:
+def _explain(rows: QuerySet[Any], ids: set[int], done: Retrial) -> None:
     """Note why these could not be retried, as far as can be seen without a lock."""
     statuses = dict(rows.filter(pk__in=ids).values_list("pk", "status")) if ids else {}
     finished = {pk for pk, status in statuses.items() if status in FINAL}
@@ -104,19 +107,22 @@ def _explain(rows, ids: set[int], done: Retrial) -> None:
     done.gone.update(ids - statuses.keys())
 
 
-def _retry(rows, ids: set[int]) -> tuple[set[int], set[int]]:
+def _retry(rows: QuerySet[Any], ids: set[int]) -> tuple[set[int], set[int]]:
     """Retry what is finished and free; return that, and what has lost its dedup id."""
     with db.write_transaction(rows):
         finished = db.by_key(rows, ids, **_FINISHED).order_by("pk")
-        found = db.take(finished.values_list("pk", "dedup_id", "released_dedup_id"))
-        lost = {pk for pk, own, former in found if own is None and former is not None}
+        columns = ("pk", "dedup_id", "released_dedup_id", NOW)
+        found = db.take(finished.values_list(*columns))
+        lost = {
+            pk for pk, own, former, _ in found if own is None and former is not None
+        }
         free = {pk for pk, *_ in found} - lost
         if free:
-            db.by_key(rows, free, **_FINISHED).update(**_again())
+            db.by_key(rows, free, **_FINISHED).update(**_again(found[0][-1]))
     return free, lost
 
 
-def _retry_with_id(rows, pk: int) -> tuple[_Fate, int | None]:
+def _retry_with_id(rows: QuerySet[Any], pk: int) -> tuple[_Fate, int | None]:
     """Retry a job that has lost its dedup id, if the id can be had; else say who has it."""
     connection = transaction.get_connection(rows.db)
     deadline = clock.now() + RERUN_FOR
@@ -136,24 +142,27 @@ def _retry_with_id(rows, pk: int) -> tuple[_Fate, int | None]:
             return _Fate.BUSY, None
 
 
-def _pass(rows, pk: int) -> tuple[_Fate, int | None]:
+def _pass(rows: QuerySet[Any], pk: int) -> tuple[_Fate, int | None]:
     with db.write_transaction(rows), db.bounded_transaction(rows.db, RERUN_FOR):
         mine = db.by_key(rows, [pk], **_FINISHED)
-        locked = db.take(mine.values_list("queue", "dedup_id", "released_dedup_id"))
+        columns = ("queue", "dedup_id", "released_dedup_id", NOW)
+        locked = db.take(mine.values_list(*columns))
         if not locked:
             return _Fate.UNFIT, None
-        queue, own, former = locked[0]
+        queue, own, former, now = locked[0]
         regained: dict[str, Any] = {}
         if own is None and former is not None:
             fate, holder = _take_over(rows, queue, former)
             if fate is not _Fate.RETRIED:
                 return fate, holder
             regained = ownership.regained()
-        mine.update(**regained, **_again())
+        mine.update(**regained, **_again(now))
     return _Fate.RETRIED, None
 
 
-def _take_over(rows, queue: str, dedup_id: str) -> tuple[_Fate, int | None]:
+def _take_over(
+    rows: QuerySet[Any], queue: str, dedup_id: str
+) -> tuple[_Fate, int | None]:
     """Take an id from the job that has it but holds it no longer, if there is one."""
     has_it = {"queue": queue, "dedup_id": dedup_id}
     owner = ownership.with_window(rows.filter(**has_it)).order_by().first()
@@ -173,5 +182,10 @@ def _take_over(rows, queue: str, dedup_id: str) -> tuple[_Fate, int | None]:
     return _Fate.RETRIED, None
 
 
-def _again() -> dict[str, Any]:
-    return {**new_round(), "finished_at": None, "status": Status.PENDING}
+def _again(now: datetime) -> dict[str, Any]:
+    return {
+        **new_round(),
+        **traces.by_hand(traces.RETRIED, now),
+        "finished_at": None,
+        "status": Status.PENDING,
+    }

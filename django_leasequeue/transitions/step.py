@@ -4,10 +4,21 @@ One statement inserts the step and looks whether the job is still this run's, wi
 row locked meanwhile: a worker that lost its lease records nothing.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import BooleanField, Case, Exists, F, OuterRef, Value, When
+from django.db.models import (
+    BooleanField,
+    Case,
+    Exists,
+    F,
+    OuterRef,
+    QuerySet,
+    Value,
+    When,
+)
 
 from django_leasequeue import db
 from django_leasequeue.claimed import Claimed, held
@@ -20,7 +31,12 @@ RERUN_FOR = 1.0
 
 
 def record_step(
-    rows, job: Claimed, name: str, result: str, seconds: float, first: bool
+    rows: QuerySet[Any],
+    job: Claimed,
+    name: str,
+    result: str,
+    seconds: float,
+    first: bool,
 ) -> bool:
     """Record a step of a running job; return False if somebody has the job's row locked.
 
@@ -48,7 +64,14 @@ def record_step(
     return False
 
 
-def _record(rows, job: Claimed, name, result, seconds, first: bool) -> bool:
+def _record(
+    rows: QuerySet[Any],
+    job: Claimed,
+    name: str,
+    result: str,
+    seconds: float,
+    first: bool,
+) -> bool:
     is_new = job.claims == 1
     if not first or is_new:
         return _insert(rows, job, name, result, seconds)
@@ -64,13 +87,15 @@ def _record(rows, job: Claimed, name, result, seconds, first: bool) -> bool:
         return _insert(rows, job, name, result, seconds)
 
 
-def _in_savepoint(rows, write) -> bool:
+def _in_savepoint(rows: QuerySet[Any], write: Callable[[], Any]) -> bool:
     # A step that is there already must not spoil somebody's transaction.
     with transaction.atomic(using=rows.db):
         return write()
 
 
-def _insert(rows, job: Claimed, name: str, result: str, seconds: float) -> bool:
+def _insert(
+    rows: QuerySet[Any], job: Claimed, name: str, result: str, seconds: float
+) -> bool:
     new = {
         "job": F("pk"),
         "round": F("round"),
@@ -84,12 +109,12 @@ def _insert(rows, job: Claimed, name: str, result: str, seconds: float) -> bool:
     return bool(db.insert_from(_steps(rows), held(rows, job), new))
 
 
-def _steps(rows):
+def _steps(rows: QuerySet[Any]) -> QuerySet[Any]:
     relation = rows.model._meta.get_field("steps")
     return relation.related_model._base_manager.using(rows.db)
 
 
-def _why_lost(rows, job: Claimed) -> str | None:
+def _why_lost(rows: QuerySet[Any], job: Claimed) -> str | None:
     """Return why the job is not this run's any more; None if it is, but its row is locked."""
     lasts = Case(
         When(processing_until__gt=db.DatabaseNow(job.buffer), then=Value(True)),

@@ -14,17 +14,19 @@ from typing import NamedTuple
 
 from django.db import Error, transaction
 
-from django_leasequeue import db, errors
+from django_leasequeue import db, errors, origin
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.db.transactions import read_committed
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Outcome, Released, RetryLater, Succeeded
+from django_leasequeue.payloads.tracebacks import message_of
 from django_leasequeue.transitions.settle import Settled, Verdict
 from django_leasequeue.worker import connections, endings, forks
 from django_leasequeue.worker.call import Call, prepare
 from django_leasequeue.worker.context import JobContext
+from django_leasequeue.worker.hiding import to_be_logged, without_hidden
 from django_leasequeue.worker.log import about, logger
-from django_leasequeue.worker.middleware import around
+from django_leasequeue.worker.middleware import Around, around
 from django_leasequeue.worker.runner import perform_within, unexpected
 
 # How often in a row a success may be undone by others before it counts as a failed attempt.
@@ -81,7 +83,15 @@ class _RollBack(Exception):
 class _Attempt:
     """One run of an atomic task, up to its commit."""
 
-    def __init__(self, job, context, call, within, using, settle) -> None:
+    def __init__(
+        self,
+        job: Claimed,
+        context: JobContext,
+        call: Call,
+        within: Around,
+        using: str,
+        settle: Callable[[Claimed, Outcome], Settled],
+    ) -> None:
         self.job, self.context, self.call = job, context, call
         self.within = within
         self.using, self.settle = using, settle
@@ -92,7 +102,11 @@ class _Attempt:
     def run(self) -> Ended:
         try:
             # Callbacks that the task gave to on_commit() may fork, too.
-            with forks.Original(), read_committed(self.using):
+            with (
+                forks.Original(),
+                origin.dispatched_by(origin.of_job(self.job.id)),
+                read_committed(self.using),
+            ):
                 self._work()
         except _RollBack:
             pass
@@ -132,8 +146,8 @@ class _Attempt:
                 "after the commit: %s. Further callbacks were not called.",
                 self.job.id,
                 self.job.task,
-                error,
-                exc_info=error,
+                without_hidden(self.job)(message_of(error)),
+                exc_info=to_be_logged(self.job, error),
                 extra=about(self.job),
             )
         else:
@@ -158,9 +172,8 @@ class _Attempt:
 
     def _undone(self, error: BaseException) -> Outcome:
         connection = transaction.get_connection(self.using)
-        if db.is_passing_trouble(error, connection) or db.is_connection_lost(
-            error, connection
-        ):
+        means = (db.is_passing_trouble, db.is_connection_lost, db.is_unwritable)
+        if any(holds(error, connection) for holds in means):
             # Neither the task nor its data is at fault, and nothing of the run is left.
             entry = errors.repeatable(endings.entry(self.job, error), self.job.round)
             if errors.times_in_a_row(self.job.errors, entry) < _UNDONE_TIMES:

@@ -60,10 +60,10 @@ class Bounded:
         elif clock.now() - self._used_at > self._seconds:
             # The server may have ended it by now, see _limit_session.
             connection.close()
+        _watch()
         due_at = clock.now() + self._seconds
         with _lock:
             _calls[id(self)] = connection, threading.Event(), due_at
-        _watch()
 
     def __exit__(self, *_: object) -> None:
         with _lock:
@@ -112,24 +112,26 @@ def let_go(database: str) -> None:
     connection = connections[database]
     if connection in _prepared and not connection.in_atomic_block:
         del _prepared[connection]
-        connection.settings_dict = connections.settings[database]
+        # Before: by its settings a connection knows whether it belongs to a pool.
         connection.close()
+        connection.settings_dict = connections.settings[database]
 
 
 def _prepare(connection: Any, seconds: float) -> None:
     """Have this thread's connection opened anew, with limits of its own."""
     usual = connection.settings_dict
-    options = usual.get("OPTIONS", {})
-    if "pool" not in options:
-        # The wrapper's own copy: other threads, which are the tasks', share the original.
-        limits = {"connect_timeout": max(int(seconds), 2)}
-        if connection.vendor == "mysql":
-            # Its driver keeps the socket to itself while a statement is under way.
-            limits |= {"read_timeout": int(seconds), "write_timeout": int(seconds)}
-        options = {**limits, **options}
-        connection.settings_dict = {**usual, "OPTIONS": options}
-        connection.close()
-        connection_created.connect(_limit_session)
+    # The wrapper's own copy: other threads, which are the tasks', share the original.
+    options = {**usual.get("OPTIONS", {})}
+    # A pool is for the tasks. This one is kept, and has limits that theirs must not have.
+    options.pop("pool", None)
+    limits = {"connect_timeout": max(int(seconds), 2)}
+    if connection.vendor == "mysql":
+        # Its driver keeps the socket to itself while a statement is under way.
+        limits |= {"read_timeout": int(seconds), "write_timeout": int(seconds)}
+    # Before: by its settings a connection knows whether it belongs to a pool.
+    connection.close()
+    connection.settings_dict = {**usual, "OPTIONS": {**limits, **options}}
+    connection_created.connect(_limit_session)
     _prepared[connection] = seconds
 
 
@@ -154,17 +156,19 @@ def _limit_session(connection: Any, **_: Any) -> None:
         calls = [f"SET_CONFIG('{name}', %s, FALSE)" for name in limits]
         values = [f"{int(value * 1000)}ms" for value in limits.values()]
         with connection.cursor() as cursor:
-            cursor.execute(f"SELECT {', '.join(calls)}", values)
+            cursor.execute(f"SELECT PG_BACKEND_PID(), {', '.join(calls)}", values)
+            [pid, *_set] = cursor.fetchone()
+        if db.is_own_session(connection, pid):
+            db.keep_statements(connection)
 
 
 def _watch() -> None:
     global _watching
     with _lock:
-        if _watching:
-            return
-        _watching = True
-    name = "leasequeue-watchdog"
-    threading.Thread(target=_cut_overdue, name=name, daemon=True).start()
+        if not _watching:
+            name = "leasequeue-watchdog"
+            threading.Thread(target=_cut_overdue, name=name, daemon=True).start()
+            _watching = True
 
 
 def _cut_overdue() -> None:

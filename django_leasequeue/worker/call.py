@@ -36,12 +36,13 @@ def prepare(job: Claimed, context: JobContext) -> Call | Outcome:
         task = registry.get(job.task)
     except UnknownTask as error:
         return endings.unknown_task(job, error)
-    limit = task.max_recoveries
-    if limit is None:
-        limit = conf.max_recoveries(job.queue)
-    # A task that is never to be run again after a loss isn't, whoever's fault it was.
-    if max(job.lost_alone, min(job.recoveries, 1)) > limit:
-        return endings.workers_lost(job, limit)
+    if job.recoveries or job.lost_alone:
+        limit = task.max_recoveries
+        if limit is None:
+            limit = conf.max_recoveries(job.queue)
+        # A task that is never to be run again after a loss isn't, whoever's fault it was.
+        if max(job.lost_alone, min(job.recoveries, 1)) > limit:
+            return endings.workers_lost(job, limit)
     try:
         args, kwargs = _arguments(job)
         task.bind(args, kwargs)
@@ -52,8 +53,11 @@ def prepare(job: Claimed, context: JobContext) -> Call | Outcome:
     return Call(task, partial(task.func, *args, **kwargs))
 
 
-def check_value(value: Any) -> None:
-    """Raise TypeError if the value is work that nobody has done."""
+def taken(call: Call, value: Any) -> Any:
+    """Return what the task returned, as its front door wants it stored.
+
+    Raises TypeError if it is work that nobody has done, or UnsupportedResult.
+    """
     if type(value) in _UNDONE:
         what = _UNDONE[type(value)]
         if hasattr(value, "close"):
@@ -62,6 +66,7 @@ def check_value(value: Any) -> None:
             f"The task returned {what}. Make the task a plain function or `async def` that "
             "does the work before it returns."
         )
+    return value if call.task.door is None else call.task.door.taken(value)
 
 
 def _arguments(job: Claimed) -> tuple[list[Any], dict[str, Any]]:

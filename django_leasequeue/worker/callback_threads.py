@@ -13,6 +13,7 @@ from django.db import connections
 from django_leasequeue import clock
 from django_leasequeue.models import Job
 from django_leasequeue.signals import job_settled
+from django_leasequeue.worker import events
 from django_leasequeue.worker.callbacks import call_all, callback_of
 from django_leasequeue.worker.connections import JobConnections
 from django_leasequeue.worker.killed import Killed
@@ -117,7 +118,7 @@ class CallbackThreads:
     def _call(self, run: Run | Killed) -> None:
         found = self._found(run) if isinstance(run, Killed) else run
         if found is not None and found.stored is not None:
-            call_all(found.job, found.task, found.stored)
+            call_all(found.job, found.task, found.stored, self._database)
 
     def _found(self, killed: Killed) -> Run | None:
         try:
@@ -152,7 +153,10 @@ class CallbackThreads:
 
 
 def _wants(run: Run) -> bool:
-    return run.stored is not None and callback_of(run.task, run.stored) is not None
+    if run.stored is None:
+        return False
+    has_callback = callback_of(run.task, run.stored) is not None
+    return has_callback or events.is_told(run.task, run.stored)
 
 
 def warn_not_called(runs: Iterable[Run | Killed | None]) -> None:

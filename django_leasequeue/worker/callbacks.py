@@ -9,15 +9,14 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 
-from django_leasequeue import payloads
+from django_leasequeue import origin, payloads
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.hooks import Callback, EndedRun, load
 from django_leasequeue.outcomes import Failed, Outcome, RetryLater, Succeeded
 from django_leasequeue.registry import TaskOptions
-from django_leasequeue.signals import job_settled
-from django_leasequeue.worker import forks
+from django_leasequeue.worker import events, forks
 from django_leasequeue.worker.connections import JobConnections
-from django_leasequeue.worker.events import send
+from django_leasequeue.worker.hiding import to_be_logged
 from django_leasequeue.worker.log import about, logger
 
 _OPTIONS = {Succeeded: "on_success", Failed: "on_failure", RetryLater: "on_retry"}
@@ -31,15 +30,24 @@ def callback_of(task: TaskOptions | None, outcome: Outcome) -> Callback | None:
     return None if task is None or option is None else getattr(task, option)
 
 
-def call_all(job: Claimed, task: TaskOptions | None, outcome: Outcome) -> None:
-    """Tell the receivers and call the callback, in this thread. Never raises."""
-    send(job_settled, job, outcome=outcome)
+def call_all(
+    job: Claimed, task: TaskOptions | None, outcome: Outcome, using: str | None = None
+) -> None:
+    """Tell the receivers and call the callback, in this thread. Never raises.
+
+    `using`: the job's alias.
+    """
+    events.settled(job, task, outcome, using)
     callback = callback_of(task, outcome)
     if callback is None:
         return
     try:
         # Whatever transaction it leaves open is not the next one's.
-        with JobConnections(), forks.Original():
+        with (
+            JobConnections(),
+            forks.Original(),
+            origin.dispatched_by(origin.of_job(job.id)),
+        ):
             _call(callback, ended_run(job, outcome))
     except BaseException as error:  # it may raise even SystemExit
         logger.error(
@@ -48,7 +56,7 @@ def call_all(job: Claimed, task: TaskOptions | None, outcome: Outcome) -> None:
             job.task,
             _OPTIONS[type(outcome)],
             type(error).__name__,
-            exc_info=error,
+            exc_info=to_be_logged(job, error),
             extra=about(job, callback=_OPTIONS[type(outcome)]),
         )
 

@@ -1,19 +1,19 @@
 """A child of the supervisor: `python -m django_leasequeue.worker.child`, started by it only.
 
 The main thread owns the signals and the loop; another one hears what the supervisor says.
-A child ends when it is told to, when its share of --max-jobs is done, or when the pipe from
-the supervisor ends, since then nobody renews its leases.
+A child ends when it is told to, when it has had its share of --stop-after or its number of
+--max-jobs, or when the pipe from the supervisor ends, since then nobody renews its leases.
 """
 
+import gc
 import logging
-import os
 import signal
-import sys
+from typing import Any
 from uuid import UUID
 
 import django
 
-from django_leasequeue.worker import log
+from django_leasequeue.worker import exits, log
 from django_leasequeue.worker.board import Board
 from django_leasequeue.worker.child_bootstrap import ChildBootstrap
 from django_leasequeue.worker.options import WorkerOptions
@@ -42,9 +42,7 @@ def main() -> None:
         # Threads whose task does not return would be in the way of an orderly end, and so
         # would the one in which asgiref awaits an `async def` callback.
         logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        exits.at_once(0)
 
 
 def _own_signals(stop: Stop) -> None:
@@ -72,7 +70,7 @@ def _work(
     # These need Django to be set up.
     from django_leasequeue import registry
     from django_leasequeue.worker import middleware
-    from django_leasequeue.worker.heartbeat import worker_name
+    from django_leasequeue.worker.heartbeat import take_away, worker_name
     from django_leasequeue.worker.loop import Loop
     from django_leasequeue.worker.reload import Watcher
     from django_leasequeue.worker.running import Running
@@ -83,6 +81,10 @@ def _work(
     ).start()
     registry.autodiscover()
     middleware.loaded()
+    # What is there by now stays: to look through it for garbage would hold up jobs for some
+    # hundredths of a second each time.
+    gc.collect()
+    gc.freeze()
     name = worker_name()
     watcher = Watcher(reports.changed) if options.reload else None
     reports.ready(name, registry.names())
@@ -91,10 +93,12 @@ def _work(
     finally:
         if watcher:
             watcher.close()
+        if reports.orphaned:
+            take_away(name, options.database)
 
 
 def _hear(
-    control: Receiver, reports: Reports, stop: Stop, running, wakeup: Wakeup
+    control: Receiver, reports: Reports, stop: Stop, running: Any, wakeup: Wakeup
 ) -> None:
     """Do what the supervisor says, until it is gone."""
     from django_leasequeue.worker.killed import Killed
@@ -103,6 +107,8 @@ def _hear(
         match message:
             case {"do": "stop", "why": why}:
                 stop.request(Level.GRACEFUL, why)
+            case {"do": "retire", "why": why}:
+                stop.retire(why)
             case {"do": "leave"}:
                 stop.request(Level.AT_ONCE, "at once")
             case {"do": "killed"}:

@@ -43,6 +43,9 @@ class ChildProcess:
         # What the supervisor knows of it, by its reports and by what it was told.
         self.is_idle = self.was_told = self.is_leaving = False
         self._was_stopped = False
+        # Whether it has run a job to its end; whether it claims no more; and whether another
+        # has its place already.
+        self.has_finished = self.is_retiring = self.was_replaced = False
         # When to kill it, by `clock.now()`; and whether that was done.
         self.kill_at: float | None = None
         self.was_killed = False

@@ -2,23 +2,28 @@
 
 from functools import partial
 from typing import Protocol
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db import connections
 
 from django_leasequeue import clock, db
+from django_leasequeue.claimed import new_token
 from django_leasequeue.models import Job
 from django_leasequeue.transitions.claim import Claim
 from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.doubtful import Doubtful
+from django_leasequeue.worker.forgotten import Forgotten
+from django_leasequeue.worker.lease_table import shortest_lease
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.outage import Outage
 from django_leasequeue.worker.wakeup import Wakeup
 
 # Seconds between two looks for leases that are past: nobody waits for those, and the look
-# is one more statement, of which an idle worker is to send less than two a second.
-_EXPIRED_EVERY = 2.0
+# is one more statement, of which an idle worker is to send less than two a second. More
+# often where leases are short: that part of the shortest.
+_EXPIRED_EVERY, _EXPIRED_AT_LEAST = 5.0, 1.0
+_PART_OF_A_LEASE = 60
 # Seconds until the next try if whoever renews the leases doesn't listen.
 _UNHEARD_PAUSE = 1.0
 
@@ -42,9 +47,13 @@ class Claimer:
         self._options, self._worker = options, worker
         self._leases, self._wakeup = leases, wakeup
         self._selection = options.selection
+        self._jobs = Job.objects.using(options.database)
         self._outage = Outage("claim jobs", options.database)
         self._bounded = Bounded(options.database)
         self._doubtful = Doubtful(options.database, self._bounded, leases)
+        self._forgotten = Forgotten()
+        part = shortest_lease(self._selection) / _PART_OF_A_LEASE
+        self._expired_every = min(max(part, _EXPIRED_AT_LEAST), _EXPIRED_EVERY)
         self._expired_at = clock.now()
         # Announced, and not known to have taken a job.
         self._token: UUID | None = None
@@ -65,7 +74,7 @@ class Claimer:
             return None
         now = clock.now()
         expired = now >= self._expired_at
-        jobs = Job.objects.using(self._options.database)
+        jobs = self._jobs
         try:
             with self._bounded:
                 look = partial(
@@ -77,10 +86,12 @@ class Claimer:
                     since=self._since,
                     alone=alone,
                 )
+                self._forgotten.look(jobs)
                 claim = look(expired=expired)
                 if self._options.drain and not (claim.jobs or expired):
                     # It ends as soon as a look finds nothing, so that one is a whole one.
                     expired = True
+                    self._forgotten.look(jobs, now=True)
                     claim = look(expired=expired)
         except Exception as error:
             # Whatever it is, a worker that ended for it would meet it again. The same token
@@ -102,7 +113,9 @@ class Claimer:
                 self._doubtful.add(token, self._lost_at)
         self._since = self._lost_at = None
         if expired:
-            self._expired_at = now + _EXPIRED_EVERY
+            self._expired_at = now + self._expired_every
+        if claim.keyed:
+            self._forgotten.saw_keys()
         if claim.jobs:
             self._token = None
             self._leases.claimed(token, claim.jobs)
@@ -127,7 +140,7 @@ class Claimer:
 
     def _announced(self) -> UUID | None:
         """Return a token that took no jobs yet, if whoever renews leases has heard of it."""
-        token = self._token or uuid4()
+        token = self._token or new_token()
         # An idle worker need not tell of each look; but a drain goes by these messages.
         if token == self._token and not self._options.drain:
             return token

@@ -9,7 +9,7 @@ MySQL and MariaDB are asked after a job that sent other than plain statements.
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from django.db import Error, connections
@@ -97,7 +97,7 @@ def close_idle() -> None:
             connection.close()
 
 
-def _of_this_thread() -> list[Any]:
+def _of_this_thread() -> Sequence[Any]:
     """Return this thread's connections that may be open.
 
     Asking Django looks at every alias, which takes longer than all else that is done around
@@ -131,7 +131,14 @@ class _Watch:
         self.in_transaction = self.atomic or _is_manual(connection)
         self.suspicious = False
 
-    def __call__(self, execute, sql, params, many, context):
+    def __call__(
+        self,
+        execute: Callable[..., Any],
+        sql: str,
+        params: Any,
+        many: bool,
+        context: Any,
+    ) -> Any:
         if transactions.may_begin_transaction(str(sql)):
             self.suspicious = True
         return execute(sql, params, many, context)

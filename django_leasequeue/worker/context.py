@@ -8,11 +8,19 @@ from django_leasequeue import payloads
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import JobCancelled, JobRunAborted
 from django_leasequeue.registry import TaskOptions
+from django_leasequeue.worker.hiding import without_hidden
 from django_leasequeue.worker.limit import NO_LIMIT, Limit
 from django_leasequeue.worker.steps import Steps
 
 if TYPE_CHECKING:
     from django_leasequeue.worker.step_store import StepStore
+
+    DjangoContext = object
+else:
+    try:
+        from django.tasks import TaskContext as DjangoContext
+    except ImportError:  # came with Django 6.0
+        DjangoContext = object
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,11 +29,31 @@ T = TypeVar("T")
 _PROGRESS_BYTES = 4096
 
 
-class JobContext:
+def _ignore(text: str) -> None:
+    """Nobody stores the progress of a run without a worker."""
+
+
+class JobContext(DjangoContext):
     """One run of a job: passed as the first argument to a task that `takes_context`.
 
-    May be used from any thread.
+    May be used from any thread. From Django 6.0 on it is a django.tasks.TaskContext.
     """
+
+    # A TaskContext is frozen, and compared by its task_result, which most runs never make.
+    __setattr__ = object.__setattr__
+    __delattr__ = object.__delattr__
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    # What most runs leave as it is stays with the class.
+    #: Takes the JSON text of what the task says. For the worker, not for tasks.
+    on_progress: Callable[[str], None] = staticmethod(_ignore)
+    #: Where steps are recorded; None: nowhere. For the worker, not for tasks.
+    step_store: "StepStore | None" = None
+    #: The alias of the job's database; None: as routed. For the worker, not for tasks.
+    database: str | None = None
+    _lost_why: str | None = None
+    _cancel_requested = False
 
     def __init__(
         self,
@@ -38,14 +66,8 @@ class JobContext:
         self.task = task
         #: The run's time limit. For the worker, not for tasks.
         self.limit = limit or _cooperative(task)
-        #: Takes the JSON text of what the task says. For the worker, not for tasks.
-        self.on_progress: Callable[[str], None] = _ignore
-        #: Where steps are recorded; None: nowhere. For the worker, not for tasks.
-        self.step_store: StepStore | None = None
         self._job = job
         self._is_stopping = stopping.is_set if isinstance(stopping, Event) else stopping
-        self._lost_why: str | None = None
-        self._cancel_requested = False
 
     def __repr__(self) -> str:
         return f"<JobContext of job {self.job_id}, attempt {self.attempt}>"
@@ -54,6 +76,23 @@ class JobContext:
     def job_id(self) -> int:
         """The primary key of the job."""
         return self._job.id
+
+    @property
+    def task_result(self) -> Any:
+        """The job as a django.tasks.TaskResult, of a task that Django's decorator has made.
+
+        Its times and workers are read from the job's row when one of them is asked for.
+        """
+        made = self.__dict__.get("_made_result")
+        if made is None:
+            if self.task is None or self.task.door is None:
+                raise AttributeError(
+                    "Only tasks of django.tasks have a task_result. This one's job is "
+                    f"Job.objects.get(pk={self.job_id})."
+                )
+            made = self.task.door.result_of(self._job, self.database)
+            made = self.__dict__.setdefault("_made_result", made)
+        return made
 
     @property
     def queue(self) -> str:
@@ -131,9 +170,12 @@ class JobContext:
         """Tell how far the run has come: `done` of `total`, and a few words.
 
         Stored in `job.progress` as {"done", "total", "text"}, seen at once, even of an atomic
-        task; at most once a second, the newest each time. Never waits for the database.
+        task; at most once a second, the newest each time. Never waits for the database. What
+        the task's `redact` hides of the arguments is left out of the words.
         Raises TypeError or ValueError for what is not JSON or not short.
         """
+        if isinstance(text, str):
+            text = without_hidden(self._job)(text)
         said = {"done": done, "total": total, "text": text}
         self.on_progress(
             payloads.dump(said, what="progress", max_bytes=_PROGRESS_BYTES)
@@ -188,7 +230,3 @@ def _cooperative(task: TaskOptions | None) -> Limit:
     if task is None or task.timeout is None:
         return NO_LIMIT
     return Limit(task.timeout)
-
-
-def _ignore(text: str) -> None:
-    """Nobody stores the progress of a run without a worker."""

@@ -20,10 +20,10 @@ class Crew:
         self, options: WorkerOptions, ended: Callable[[ChildProcess], None]
     ) -> None:
         self._options, self._ended = options, ended
-        parts = shares(options.max_jobs, options.processes)
+        parts = shares(options.stop_after, options.processes)
         self._slots = [ChildSlot(n, share) for n, share in enumerate(parts, 1)]
         self._aside: ChildSlot | None = None
-        if options.max_jobs is None:
+        if options.stop_after is None:
             self._aside = ChildSlot(options.processes + 1, None, is_aside=True)
             self._slots.append(self._aside)
         else:
@@ -32,7 +32,12 @@ class Crew:
 
     def children(self) -> list[tuple[ChildSlot, ChildProcess]]:
         """Return the children that are there, each with its slot."""
-        return [(slot, slot.child) for slot in self._slots if slot.child is not None]
+        return [
+            (slot, child)
+            for slot in self._slots
+            for child in (slot.child, slot.retired)
+            if child is not None
+        ]
 
     def slot_of(self, child: ChildProcess) -> ChildSlot:
         """Return the slot that a child has, or had."""
@@ -41,7 +46,7 @@ class Crew:
     @property
     def expected(self) -> int:
         """How many slots have a child, or will have one."""
-        return sum(not slot.is_done for slot in self._slots)
+        return sum(not slot.is_done or slot.retired is not None for slot in self._slots)
 
     @property
     def is_idle(self) -> bool:
@@ -85,7 +90,7 @@ class Crew:
         """Tell those that are still there to stop, by the end of their pipes."""
         for slot, child in self.children():
             child.close()
-            slot.child = None
+            slot.child = slot.retired = None
 
     def _start(self, slot: ChildSlot) -> ChildProcess | None:
         slot.is_wanted = False

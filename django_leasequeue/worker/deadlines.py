@@ -17,6 +17,7 @@ class Strikable(Protocol):
     @property
     def deadline(self) -> float:
         """When to strike."""
+        ...
 
     def strike(self) -> None:
         """Do what is to be done at the deadline. Must neither wait nor raise."""

@@ -1,5 +1,9 @@
 """Turns at a duty: a lease on its row, by guarded updates that any database can do."""
 
+from typing import Any
+
+from django.db.models import QuerySet
+
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Duty
 
@@ -37,9 +41,9 @@ class Turn:
             holder="", held_until=DatabaseNow(), due_at=DatabaseNow(pause)
         )
 
-    def _mine(self):
+    def _mine(self) -> QuerySet[Any]:
         return self._duties.filter(name=self._name, holder=self.holder)
 
-    def _hold(self, rows) -> bool:
+    def _hold(self, rows: QuerySet[Any]) -> bool:
         until = DatabaseNow(self.lease)
         return bool(rows.update(holder=self.holder, held_until=until))

@@ -9,7 +9,7 @@ What an exception means, by the first line that fits:
   after its backoff, while attempts are left and unless `on_timeout` is "fail".
 - Snooze: the job runs again later, no attempt counted.
 - Retry: an attempt; the job runs again after its delay, while attempts are left.
-- Discard, or a class in `discard_on`: the job fails, whatever attempts are left.
+- Discard, UnsupportedResult, or a class in `discard_on`: the job fails, whatever attempts are left.
 - With a `retry_on` that is not empty, any other class than those in it: the job fails too.
 - Everything else, SystemExit (whatever its code) and KeyboardInterrupt among it: an
   attempt; the job runs again after its backoff, while attempts are left.
@@ -31,6 +31,7 @@ from django_leasequeue.exceptions import (
     Snooze,
     TransactionLeftOpen,
     UnknownTask,
+    UnsupportedResult,
     WorkersLost,
 )
 from django_leasequeue.outcomes import (
@@ -45,11 +46,14 @@ from django_leasequeue.outcomes import (
 from django_leasequeue.payloads import describe_error, try_dump_result
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.worker.context import JobContext
+from django_leasequeue.worker.hiding import without_hidden
 from django_leasequeue.worker.log import about, counted, logger
 
 # A deploy puts the new code everywhere within five minutes, or something else is wrong.
 UNKNOWN_TASK_DELAY = timedelta(seconds=30)
 UNKNOWN_TASK_TIMES = 10
+
+_NOTHING = Succeeded("null")
 
 
 def returned(
@@ -63,6 +67,8 @@ def returned(
 
 def success(job: Claimed, value: Any) -> Succeeded:
     """The task returned. A value that is not JSON is dropped, with a warning."""
+    if value is None:
+        return _NOTHING
     text, problem = try_dump_result(value, conf.max_result_bytes)
     if problem is not None:
         logger.warning(
@@ -92,7 +98,7 @@ def raised(
             return failure(job, task, error)
         case Retry(delay=delay):
             return retry(job, task, error, delay)
-        case Discard():
+        case Discard() | UnsupportedResult():
             return Failed(entry(job, error))
     if isinstance(error, task.discard_on):
         return Failed(entry(job, error))
@@ -177,6 +183,9 @@ def left_open(
 def unknown_task(job: Claimed, error: UnknownTask) -> Outcome:
     """This process has no such task: another may have it, or will after its deploy."""
     described = errors.repeatable(entry(job, error), job.round)
+    described["message"] += (
+        " A worker goes on with the code that it started with: restart it after a deploy."
+    )
     if errors.times_in_a_row(job.errors, described) < UNKNOWN_TASK_TIMES:
         return RetryLater(UNKNOWN_TASK_DELAY, described, counted=False)
     return Failed(described, counted=False)
@@ -200,9 +209,14 @@ def workers_lost(job: Claimed, limit: int) -> Failed:
 
 
 def entry(job: Claimed, error: BaseException) -> errors.Entry:
-    """Return the error as an entry of the job's errors."""
+    """Return the error as an entry of the job's errors, without what its task hides."""
     return describe_error(
-        error, attempt=job.attempts + 1, worker=job.worker, at=job.database_time()
+        error,
+        attempt=job.attempts + 1,
+        worker=job.worker,
+        at=job.database_time(),
+        cleaned=without_hidden(job),
+        started_at=job.claimed_at,
     )
 
 

@@ -5,14 +5,14 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 
-from django_leasequeue import clock, registry
+from django_leasequeue import clock, registry, traces
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import UnknownTask
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Cancelled, Outcome, Released
 from django_leasequeue.registry import TaskOptions
 from django_leasequeue.transitions.settle import Settled
-from django_leasequeue.worker import atomic, endings, events, runner
+from django_leasequeue.worker import atomic, endings, events, middleware, runner
 from django_leasequeue.worker.callback_threads import CallbackThreads, warn_not_called
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.deadlines import Deadlines
@@ -68,7 +68,9 @@ class Executor:
         self._coroutines = CoroutinePool(options.async_tasks, self._awork, self._freed)
         # A share of so many jobs is counted as they are claimed, and jobs that run alone
         # are never claimed ahead.
-        self._may_claim_ahead = options.max_jobs is None and options.suspects != "only"
+        self._may_claim_ahead = (
+            options.stop_after is None and options.suspects != "only"
+        )
         self._forecast = Forecast()
         # The runs whose turn it is.
         self._active: set[Run] = set()
@@ -79,11 +81,20 @@ class Executor:
         self._wake_from, self._woken = 1, False
         # Whether what is in hand holds up the next claim.
         self._held_up = False
+        # Whether outcomes were stored since somebody asked.
+        self._has_stored = False
 
     @property
     def free(self) -> int:
         """How many jobs would start at once, of whichever kind they are."""
         return min(self._threads.free, self._coroutines.free)
+
+    def has_stored(self) -> bool:
+        """Return whether outcomes were stored since the last call."""
+        if not self._has_stored:
+            return False
+        self._has_stored = False
+        return True
 
     def room(self) -> int:
         """Return how many jobs to claim now: what would start at once or very soon.
@@ -120,7 +131,8 @@ class Executor:
 
     def start(self, jobs: list[Claimed]) -> None:
         """Run jobs as places become free, or give them back if a stop was asked for."""
-        runs = [self._run_of(job) for job in jobs]
+        now, is_stopping = clock.now(), self._is_stopping
+        runs = [self._run_of(job, is_stopping, now) for job in jobs]
         self._running.add(runs)
         if self._stop.asked:
             for run in runs:
@@ -139,15 +151,19 @@ class Executor:
         for run in self._running.close_late(HORIZON + PATIENCE):
             self._settler.put(run, Released())
 
-    def _run_of(self, job: Claimed) -> Run:
+    def _run_of(
+        self, job: Claimed, is_stopping: Callable[[], bool], came_at: float
+    ) -> Run:
         try:
             task = registry.get(job.task)
         except UnknownTask:
             task = None  # what follows from that is the runner's to say
-        context = JobContext(job, task, self._is_stopping, self._limit(job, task))
-        run = Run(job, task, context)
-        context.on_progress = partial(self._progress.put, run)
-        context.step_store = self._steps
+        context = JobContext(job, task, is_stopping, self._limit(job, task))
+        context.step_store, context.database = self._steps, self._database
+        run = Run(job, task, context, came_at)
+        if (task and task.takes_context) or middleware.loaded():
+            # Somebody sees the context. The cycle that this makes takes time to collect.
+            context.on_progress = partial(self._progress.put, run)
         return run
 
     def _is_stopping(self) -> bool:
@@ -163,7 +179,7 @@ class Executor:
             # Its thread goes on for as long as the process does.
             run.context.lose("the worker stopped")
             if give_back:
-                self._settler.put(run, Released())
+                self._settler.put(run, Released(why=traces.WORKER_STOPS))
         return len(left)
 
     def close(self, seconds: float, left: int) -> int:
@@ -259,7 +275,7 @@ class Executor:
                 run.job, run.context, partial(self._abegin, run)
             )
         except asyncio.CancelledError:
-            outcome = Released()
+            outcome = Released(why=traces.WORKER_STOPS)
         except BaseException as error:
             outcome = _broken(run, error)
         finally:
@@ -269,11 +285,11 @@ class Executor:
     def _begin(self, run: Run) -> None:
         """Tell that the task is about to be called."""
         self._tell_start(run)
-        events.started(run.job)
+        events.started(run.job, run.task, self._database)
 
     async def _abegin(self, run: Run) -> None:
         self._tell_start(run)
-        await events.astarted(run.job)
+        await events.astarted(run.job, run.task, self._database)
 
     def _tell_start(self, run: Run) -> None:
         # Before the task can do any harm, so that its supervisor knows whose doing it was.
@@ -293,6 +309,7 @@ class Executor:
         for (token, word), some in ids.items():
             self._leases.finished(token, some, word)
         self._lines.extend(run.line for run, _ in done if run.line is not None)
+        self._has_stored = True
         self._go_on()
         self._wake_if_awaited()
 

@@ -7,13 +7,14 @@ the one that Python makes at its end, breaks the connection for its owner: on My
 
 import contextlib
 import os
-import sys
 import weakref
 from typing import Any
 
 from django.db.backends.signals import connection_created
 
-_known: weakref.WeakSet = weakref.WeakSet()
+from django_leasequeue.worker import exits
+
+_known: weakref.WeakSet[Any] = weakref.WeakSet()
 # Kept for ever in a forked process: a driver that is collected says goodbye to the server.
 _inherited: list[Any] = []
 _guarding = False
@@ -59,10 +60,7 @@ def end_copy(error: BaseException | None) -> None:
     status: Any = 0 if error is None else 1
     if isinstance(error, SystemExit):
         status = 0 if error.code is None else error.code
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None and not stream.closed:
-            stream.flush()
-    os._exit(status if isinstance(status, int) else 1)
+    exits.at_once(status if isinstance(status, int) else 1)
 
 
 def _remember(connection: Any, **_: Any) -> None:

@@ -13,6 +13,7 @@ from django.db import Error, models
 
 from django_leasequeue import clock, db
 from django_leasequeue.models import Worker
+from django_leasequeue.worker import bounded
 from django_leasequeue.worker.options import WorkerOptions
 
 # Seconds between two beats.
@@ -94,6 +95,13 @@ class Heartbeat:
                 "django_leasequeue": _own_version(),
             },
         }
+
+
+def take_away(name: str, database: str) -> None:
+    """Remove the row of a worker whose supervisor can't do it any more; see Heartbeat.close."""
+    with contextlib.suppress(Error), bounded.Bounded(database):
+        Worker.objects.using(database).filter(name=name).delete()
+    bounded.let_go(database)
 
 
 def _own_version() -> str:

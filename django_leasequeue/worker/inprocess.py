@@ -116,6 +116,9 @@ class InProcess:
         self._leases.finished(token, ids)
         self._progress.add(word, len(ids))
 
+    def retiring(self) -> None:
+        """See leases.Leases."""
+
     def suspects(self) -> None:
         """See leases.Leases."""
 

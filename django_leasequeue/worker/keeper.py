@@ -48,6 +48,7 @@ class Audience(Protocol[Owner]):
 
     def is_stopped(self, owner: Owner) -> bool:
         """Whether the owner does nothing at all, so that its jobs are for others to run."""
+        ...
 
     def renewed(self, owner: Owner, token: UUID, ids: set[int], at: float) -> None:
         """These leases start anew at `at`, by `clock.now()`."""

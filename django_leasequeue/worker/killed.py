@@ -13,12 +13,11 @@ from uuid import UUID, uuid4
 
 from django.db.models import ExpressionWrapper, F, TextField
 
-from django_leasequeue import registry
+from django_leasequeue import clock, registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.conf import conf
-from django_leasequeue.db import DatabaseNow
 from django_leasequeue.exceptions import UnknownTask
-from django_leasequeue.fields import UTCDateTimeField
+from django_leasequeue.fields import NOW
 from django_leasequeue.managers import JobQuerySet
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Cancelled, Failed, Outcome, RetryLater
@@ -35,6 +34,7 @@ _COLUMNS = (
     "lost_alone",
     "claims",
     "round",
+    "concurrency_key",
     "worker",
 )
 _GIVEN = ("args", "kwargs", "meta")
@@ -98,13 +98,16 @@ def read_claimed(rows: JobQuerySet, token: UUID, given: bool = True) -> Claimed 
 
     `given`: whether to read arguments and meta.
     """
-    now = ExpressionWrapper(DatabaseNow(), UTCDateTimeField())
     # As a claim reads them: a broken text is for the job's next error to meet.
     names = ("errors", *(_GIVEN if given else ()))
     texts = {f"{name}_text": ExpressionWrapper(F(name), TextField()) for name in names}
-    for values in rows.annotate(now=now, **texts).values("now", *texts, *_COLUMNS):
+    columns = ("now", "last_attempted_at", *texts, *_COLUMNS)
+    for values in rows.annotate(now=NOW, **texts).values(*columns):
+        read_at, since = values.pop("now"), values.pop("last_attempted_at")
+        since = since or read_at
         return Claimed(
-            claimed_at=values.pop("now"),
+            claimed_at=since,
+            received_at=clock.now() - (read_at - since).total_seconds(),
             token=token,
             lease=conf.lease(values["queue"]),
             buffer=conf.safety_buffer(values["queue"]),

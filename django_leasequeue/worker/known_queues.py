@@ -12,13 +12,21 @@ def unknown_queues(names: Iterable[str], using: str) -> list[str]:
 
     The tasks have to be imported. Raises the database's errors.
     """
-    known = set(_of_tasks()) | lookup.given().get("QUEUES", {}).keys()
+    known = set(_of_tasks()) | lookup.given_queues().keys()
     jobs = Job.objects.using(using)
     return [
         name
         for name in names
         if name not in known and not jobs.filter(queue=name).exists()
     ]
+
+
+def misspelt(name: str) -> str:
+    """Return what to say of a queue that is unknown, for people."""
+    return (
+        f"No task, no setting and no job names the queue {name!r}. Misspelt? The tasks' own "
+        f"queues are {tasks_own()}."
+    )
 
 
 def tasks_own() -> str:

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from django.conf import settings
-
 from django_leasequeue import clock
 from django_leasequeue.claimed import Claimed
-from django_leasequeue.conf import conf
+from django_leasequeue.conf import conf, lookup
 from django_leasequeue.selection import Selection
 
 Owner = TypeVar("Owner")
@@ -202,7 +200,8 @@ class LeaseTable(Generic[Owner]):
 
 def shortest_lease(selection: Selection) -> float:
     """Return the shortest lease that a job of these queues may have, in seconds."""
-    own = getattr(settings, "LEASEQUEUE", {}).get("QUEUES", {})
-    queues = {*selection.named, *(own if selection.takes_all else ())}
+    own = lookup.given_queues() if selection.takes_all else ()
     # A queue without settings of its own has the project's lease, as "" has.
-    return min(conf.lease(queue) for queue in {"", *queues} - selection.exclude)
+    return min(
+        conf.lease(queue) for queue in {"", *selection.named, *own} - selection.exclude
+    )

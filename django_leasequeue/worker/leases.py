@@ -19,6 +19,7 @@ class Leases(Protocol):
 
         Returns whether it was heard; otherwise the worker must not claim now.
         """
+        ...
 
     def claimed(self, token: UUID, jobs: list[Claimed]) -> None:
         """Tell which jobs the claim returned; without any the token is forgotten."""
@@ -41,9 +42,13 @@ class Leases(Protocol):
     def idle(self) -> None:
         """Tell that nothing runs here and that the last claim found nothing due."""
 
+    def retiring(self) -> None:
+        """Tell that this process claims no more and ends once its jobs have."""
+
     def suspects(self) -> None:
         """Tell that jobs are due which are to run alone, and which this process leaves."""
 
     @property
     def gives_back(self) -> bool:
         """Whether jobs that this process leaves behind are given back by somebody else."""
+        ...

@@ -14,9 +14,10 @@ from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.outage import Outage
 from django_leasequeue.worker.wakeup import SelfPipe, Wakeup
 
-# Seconds between two looks of a loop that is woken: for what no bell rings for, such as a
-# dispatch in a transaction that began before the loop waited and is long.
-SAFETY_NET = 1.0
+# Seconds between two looks of a loop that is woken, of which up to a fifth is taken off: for
+# what no bell rings for, such as a dispatch in a transaction that began before the loop waited
+# and is long.
+SAFETY_NET = 1.25
 # Seconds after which to look again once the worker is known to wait: a dispatch may have
 # seen that nobody does, and commit only after the first look.
 _LOOKS = (0.02, 0.1)

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, assert_never
 
 from django_leasequeue.claimed import Claimed
@@ -29,7 +29,7 @@ LOST = "lost"
 WORDS = (SUCCEEDED, FAILED, RETRIED, SNOOZED, CANCELLED, RELEASED, LOST)
 
 
-class _SafeLogger(logging.LoggerAdapter):
+class _SafeLogger(logging.LoggerAdapter[logging.Logger]):
     """A logger whose handlers may fail: a line that can't be written must not cost a job.
 
     logging keeps the errors of its own handlers to itself; others, such as one that writes
@@ -52,6 +52,9 @@ class _SafeLogger(logging.LoggerAdapter):
         return msg, kwargs
 
 
+# At which outcomes are logged, if not as information.
+_LEVELS: dict[type, int] = {Failed: logging.ERROR, RetryLater: logging.WARNING}
+
 logger = _SafeLogger(logging.getLogger("django_leasequeue.worker"))
 
 
@@ -66,21 +69,28 @@ def about(job: Claimed, **more: Any) -> dict[str, Any]:
     }
 
 
-def configure(verbosity: int) -> None:
+def configure(verbosity: int) -> Callable[[], None]:
     """Write the package's log to stderr if the project has not said where it goes.
 
-    `verbosity`: 0 shows warnings, 1 each change of state, 2 and above everything.
+    `verbosity`: 0 shows warnings, 1 each change of state, 2 and above everything. Returns
+    what undoes it.
     """
     package = logging.getLogger("django_leasequeue")
     if package.hasHandlers():
-        return
+        return lambda: None
     handler = logging.StreamHandler()
     handler.setFormatter(
         logging.Formatter("%(asctime)s %(levelname)s [%(process)d] %(message)s")
     )
     package.addHandler(handler)
-    levels = {0: logging.WARNING, 1: logging.INFO}
+    levels, level = {0: logging.WARNING, 1: logging.INFO}, package.level
     package.setLevel(levels.get(verbosity, logging.DEBUG))
+
+    def undo() -> None:
+        package.removeHandler(handler)
+        package.setLevel(level)
+
+    return undo
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -116,20 +126,19 @@ def log_start(job: Claimed) -> None:
 
 def log_outcome(job: Claimed, outcome: Outcome, seconds: float) -> None:
     """Write the line for an outcome that is stored, of a run that took so long."""
-    word = word_for(outcome)
-    level, more = logging.INFO, ""
+    level = _LEVELS.get(type(outcome), logging.INFO)
+    if not logger.isEnabledFor(level):
+        return
+    word, more = word_for(outcome), ""
     match outcome:
         case Failed(error):
-            level, more = logging.ERROR, f": {_brief(job, error)}"
+            more = f": {_brief(job, error)}"
         case RetryLater(delay, error):
-            level = logging.WARNING
             more = f", in {delay.total_seconds():.1f} s: {_brief(job, error)}"
         case Snoozed(delay):
             more = f", for {delay.total_seconds():.1f} s"
         case _:
             pass
-    if not logger.isEnabledFor(level):
-        return
     logger.log(
         level,
         "Job %s (%s) %s after %.3f s%s",
@@ -145,8 +154,8 @@ def log_outcome(job: Claimed, outcome: Outcome, seconds: float) -> None:
 def log_lost(job: Claimed, outcome: Outcome, holder: str | None, why: str) -> None:
     """Write the line for an outcome that was refused because the lease is another's."""
     logger.warning(
-        "Job %s (%s): this run %s, but its outcome is discarded, since %s. %s ran it; the "
-        "row is left as %s has it.",
+        'Job %s (%s): this run ended as "%s", but its outcome is discarded, since %s. '
+        "%s ran it; the row is left as %s has it.",
         job.id,
         job.task,
         word_for(outcome),
@@ -177,5 +186,5 @@ def _brief(job: Claimed, error: dict[str, object]) -> str:
     text = f"{error.get('exception_class', '')}: {lines[0] if lines else ''}"
     text = text if len(text) <= 300 else f"{text[:300]}…"
     if error.get("traceback"):
-        text += f' (traceback: Job.objects.get(pk={job.id}).errors[-1]["traceback"])'
+        text += f" (traceback: manage.py jobs show {job.id})"
     return text

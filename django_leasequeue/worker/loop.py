@@ -5,6 +5,7 @@ started as many as it may. Then it claims nothing more, and waits for what runs:
 has ended, until the shutdown timeout, or until it is told to go at once.
 """
 
+import time
 from math import inf
 
 from django_leasequeue import clock
@@ -13,6 +14,7 @@ from django_leasequeue.worker.claimer import Claimer, Claims
 from django_leasequeue.worker.company import Company
 from django_leasequeue.worker.connections import close_idle
 from django_leasequeue.worker.executor import Executor
+from django_leasequeue.worker.group_looks import GroupLooks
 from django_leasequeue.worker.leases import Leases
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.options import WorkerOptions
@@ -20,6 +22,7 @@ from django_leasequeue.worker.pruner import Pruner
 from django_leasequeue.worker.rest import Rest
 from django_leasequeue.worker.running import Running
 from django_leasequeue.worker.stop import Level, Stop
+from django_leasequeue.worker.ticker import Ticker
 from django_leasequeue.worker.wakeup import Wakeup
 
 # Seconds between looks at leases that end and at jobs that do not start.
@@ -28,7 +31,9 @@ _LOOK_EVERY = 0.5
 # stored by then is run again.
 _FLUSH = 5.0
 _FLUSH_AT_ONCE = 1.0
-# Seconds for the pruner's last step to end; if it does not, it is rolled back.
+# Seconds in which threads that wait for a job start it, since one thread runs at a time.
+_OUT_OF_THE_WAY = 0.0001
+# Seconds for the last step of the pruner and of the ticker; what does not end is rolled back.
 _PRUNING = 1.0
 
 
@@ -52,13 +57,17 @@ class Loop:
         self._leases, self._running = leases, running
         self._stop, self._wakeup = stop, wakeup
         self._rest = Rest(options, wakeup)
-        self._left = options.max_jobs
+        self._left = options.stop_after
+        # The same until another process takes its place.
+        self._fresh_for = options.max_jobs
         # When to look at what runs and waits, by `clock.now()`.
         self._look_at = 0.0
         self._company = Company(options.suspects)
         self._claimer = claimer or Claimer(options, worker, leases, wakeup)
         self._executor = Executor(options, leases, running, stop, wakeup.wake)
         self._pruner = Pruner(options.database, worker)
+        self._ticker = Ticker(options.database)
+        self._groups = GroupLooks(options.database)
 
     def run(self) -> int:
         """Work; return how many jobs and callbacks still ran when it ended.
@@ -68,18 +77,25 @@ class Loop:
         if self._options.job is None:
             # Else it works on somebody's behalf who asked for that one job alone.
             self._pruner.start()
+            if not self._options.drain:
+                self._ticker.start()
         try:
-            while not self._stop.asked and self._left != 0:
+            while not self._stop.asked and self._left != 0 and not self._stop.retires:
                 self._turn()
             self._pruner.stop()
+            self._ticker.stop()
             self._tell_end()
+            if self._stop.retires and not self._stop.asked:
+                self._leases.retiring()
             self._claimer.close()
             self._wait()
             left = self._executor.abandon(give_back=not self._leases.gives_back)
             at_once = self._stop.level is Level.AT_ONCE
             calling = self._executor.close(_FLUSH_AT_ONCE if at_once else _FLUSH, left)
+            self._look_at_groups(last=not at_once)
         finally:
             self._pruner.close(_PRUNING)
+            self._ticker.close(_PRUNING)
             self._rest.close()
             bounded.let_go(self._options.database)
             close_idle()
@@ -96,8 +112,8 @@ class Loop:
         self._look()
         self._executor.call_for_killed()
         limit = self._executor.room()
-        if self._left is not None:
-            limit = min(limit, self._left)
+        for left in (self._left, self._fresh_for):
+            limit = limit if left is None else min(limit, left)
         alone = self._company.choose(len(self._running))
         if limit < 1 or alone is None:
             self._wakeup.sleep(_LOOK_EVERY)
@@ -113,26 +129,49 @@ class Loop:
         if claim.jobs:
             self._executor.start(claim.jobs)
             self._rest.found()
-            if self._left is not None:
-                self._left = max(self._left - len(claim.jobs), 0)
+            self._count(len(claim.jobs))
+            if self._executor.free >= 0:
+                # All of them start at once, if this thread is out of the way.
+                time.sleep(_OUT_OF_THE_WAY)
             return
         if self._company.choose(len(self._running)) != alone:
             return
         if not busy and (claim.due_in is None or claim.due_in > 0):
+            # A drain ends as soon as all are idle, so its look is a whole one.
+            if self._options.drain and self._groups.look():
+                return
             self._leases.idle()
-        self._rest.sleep(claim.due_in, _LOOK_EVERY if self._running else inf)
+        at_most = _LOOK_EVERY if self._running else inf
+        self._rest.sleep(claim.due_in, min(at_most, max(self._groups.due_in, 0)))
+
+    def _count(self, claimed: int) -> None:
+        if self._left is not None:
+            self._left = max(self._left - claimed, 0)
+        if self._fresh_for is not None:
+            self._fresh_for = max(self._fresh_for - claimed, 0)
+            if self._fresh_for == 0:
+                self._stop.retire(f"it has run {self._options.max_jobs} jobs")
 
     def _look(self) -> None:
         if clock.now() >= self._look_at:
             self._look_at = clock.now() + _LOOK_EVERY
             self._running.lose_overdue()
             self._executor.give_back_late()
+        self._look_at_groups()
+
+    def _look_at_groups(self, *, last: bool = False) -> None:
+        if self._executor.has_stored():
+            self._groups.caused()
+        # Whoever asked for one job alone waits for no other.
+        is_due = self._groups.due_in <= 0 and self._options.job is None
+        if is_due or (last and self._groups.has_cause):
+            self._groups.look()
 
     def _tell_end(self) -> None:
         logger.info(
             "Worker %s takes no more jobs: %s.",
             self._worker,
-            self._stop.why or "it has had its share",
+            self._stop.why or self._stop.retires or "it has had its share",
             extra={"worker": self._worker},
         )
 

@@ -23,6 +23,7 @@ from django_leasequeue.conf import conf
 from django_leasequeue.worker import forks
 from django_leasequeue.worker.connections import JobConnections
 from django_leasequeue.worker.context import JobContext
+from django_leasequeue.worker.hiding import to_be_logged
 from django_leasequeue.worker.log import about, logger
 
 
@@ -43,7 +44,7 @@ def _forget(*, setting: str, **kwargs: Any) -> None:
 
 def around(job: Claimed, context: JobContext) -> "Around":
     """Return the middleware of one run."""
-    return Around(job, context) if loaded() else _NOTHING
+    return Around(job, context) if loaded() else NOTHING
 
 
 class Around:
@@ -137,7 +138,7 @@ class Around:
             self._job.task,
             path,
             type(error).__name__,
-            exc_info=error,
+            exc_info=to_be_logged(self._job, error),
             extra=about(self._job, middleware=path),
         )
 
@@ -176,7 +177,8 @@ class _Nothing(Around):
         """Keep nothing, least of all an exception."""
 
 
-_NOTHING = _Nothing()
+#: The middleware of runs without any.
+NOTHING = _Nothing()
 
 
 def _is_cancelled() -> bool:

@@ -10,12 +10,13 @@ from django_leasequeue.selection import Selection
 SUSPECTS = ("leave", "only", "between")
 # Jobs of one claim, which holds their rows locked for as long as it takes.
 LARGEST_CLAIM = 500
+_LIMITS = ("stop_after", "max_jobs", "max_memory")
 
 
 class WrongOption(ValueError):
     """An option makes no sense: `name` and, as the rest of the sentence, the `problem`."""
 
-    def __init__(self, name: str, problem: str):
+    def __init__(self, name: str, problem: str) -> None:
         self.name, self.problem = name, problem
         super().__init__(f"{name} {problem}")
 
@@ -41,7 +42,11 @@ class WorkerOptions:
     # Whether to end once nothing is due.
     drain: bool = False
     # How many jobs to start before the end; None for no end. In a child: its own share.
+    stop_after: int | None = None
+    # After how many jobs, and with how many MiB of memory, a child is replaced by a fresh one;
+    # None for never. In a child, `max_jobs` is its own number.
     max_jobs: int | None = None
+    max_memory: int | None = None
     # What to do about jobs that are to run alone in their process: see SUSPECTS.
     suspects: str = "leave"
     # The id of the one job to run, whatever its queue; None for those of the queues.
@@ -51,7 +56,7 @@ class WorkerOptions:
     verbosity: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("processes", "threads", "async_tasks", "max_jobs"):
+        for name in ("processes", "threads", "async_tasks", *_LIMITS):
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise WrongOption(name, f"must be at least 1, not {number}.")

@@ -1,5 +1,6 @@
 """What the system says of another process."""
 
+import os
 from pathlib import Path
 
 # Stopped by a signal; not "t", which is a debugger at work (proc_pid_stat(5)).
@@ -14,3 +15,17 @@ def is_stopped(pid: int) -> bool:
         return False
     # The name before it, in brackets, may hold anything.
     return stat.rpartition(")")[2].split()[0] == _STOPPED
+
+
+def tells_memory() -> bool:
+    """Whether the system tells how much memory a process uses."""
+    return Path("/proc/self/statm").exists()
+
+
+def resident(pid: int) -> int:
+    """Return the bytes of memory that a process uses now; 0 where that is not told."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    except (OSError, IndexError):
+        return 0
+    return int(pages) * os.sysconf("SC_PAGESIZE")

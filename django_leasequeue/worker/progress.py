@@ -4,9 +4,7 @@ import contextlib
 import sys
 import threading
 from collections import Counter
-from typing import Protocol, TextIO
-
-from tqdm import tqdm
+from typing import Any, Protocol, TextIO
 
 from django_leasequeue import clock
 from django_leasequeue.worker.log import FAILED, WORDS, counted
@@ -35,29 +33,6 @@ class NoDisplay:
         """See Display."""
 
 
-class ProgressBar:
-    """A progress bar on a terminal. `total`: how many jobs are due at the start."""
-
-    def __init__(self, total: int, stream: TextIO) -> None:
-        self._total, self._done, self._stream = total, 0, stream
-        self._bar = tqdm(total=total, unit=" jobs", file=stream, dynamic_ncols=True)
-
-    def show(self, counts: Counter[str]) -> None:
-        """See Display."""
-        # Retries, and jobs that jobs dispatched, come on top.
-        more, self._done = counts.total() - self._done, counts.total()
-        self._bar.total = max(self._total, self._done)
-        self._bar.set_postfix_str(_listed(counts), refresh=False)
-        self._bar.update(more)
-
-    def close(self, counts: Counter[str], left: str) -> None:
-        """See Display."""
-        self._bar.total = self._done
-        self._bar.close()
-        if left:
-            self._stream.write(f"{left}\n")
-
-
 class ProgressLines:
     """A plain line now and then, and one at the end."""
 
@@ -69,11 +44,11 @@ class ProgressLines:
         """See Display."""
         if clock.now() - self._said_at >= _LINE_EVERY:
             self._said_at = clock.now()
-            self._say(f"So far: {_listed(counts)}.")
+            self._say(f"So far: {listed(counts)}.")
 
     def close(self, counts: Counter[str], left: str) -> None:
         """See Display."""
-        done = f"Drained: {_listed(counts) or 'nothing was due'}."
+        done = f"Drained: {listed(counts) or 'nothing was due'}."
         self._say(f"{done} {left}".rstrip())
 
     def _say(self, line: str) -> None:
@@ -109,9 +84,15 @@ class Progress:
 
 def drain_display(total: int, stream: TextIO | None = None) -> Display:
     """Return what suits the stream (stderr unless given): a bar on a terminal, or lines."""
-    stream = stream or sys.stderr
-    return (ProgressBar if stream.isatty() else ProgressLines)(total, stream)
+    shown: Any = stream or sys.stderr
+    if not shown.isatty():
+        return ProgressLines(total, shown)
+    # Not at the top: what draws it is of no use to the many processes that draw nothing.
+    from django_leasequeue.worker.progress_bar import ProgressBar
+
+    return ProgressBar(total, shown)
 
 
-def _listed(counts: Counter[str]) -> str:
+def listed(counts: Counter[str]) -> str:
+    """Return how many ended in which way, in the order of `log.WORDS`."""
     return ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])

@@ -1,25 +1,26 @@
 """The pruner: the thread that removes old jobs, in one worker at a time.
 
 It lives where jobs are run, since only there the tasks and their own rules are known. It
-looks every half minute or so whether the duty is due and free. Whoever gets it prunes the
+looks every minute or so whether the duty is due and free. Whoever gets it prunes the
 whole table, leaving the database at least as much time between two steps as they take. It
 holds no lock meanwhile but the duty's lease: if it is killed, another takes over when that
 ends. Nothing that happens here is a reason for the worker to stop.
 """
 
 import random
-import threading
 
 from django.db import connections
 
 from django_leasequeue import clock
 from django_leasequeue.models import Job
+from django_leasequeue.worker.beside import Beside
 from django_leasequeue.worker.duties import Turn
 from django_leasequeue.worker.log import logger
 from django_leasequeue.worker.outage import Outage
+from django_leasequeue.worker.tallier import Tallier
 
 # Seconds between two looks, and between two prunes if they are short.
-_LOOK_EVERY = 30.0
+_LOOK_EVERY = 60.0
 # A prune that takes long is followed by a pause many times as long, up to this.
 _PAUSE_FACTOR = 20
 _LONGEST_PAUSE = 3600.0
@@ -28,36 +29,23 @@ _LEASE = 60.0
 _RENEW_EVERY = 10.0
 
 
-class Pruner:
+class Pruner(Beside):
     """Prunes in a thread of its own, from `start()` to `close()`."""
 
     def __init__(self, database: str, worker: str) -> None:
+        super().__init__("leasequeue-pruner")
         self._database = database
         self._turn = Turn("prune", worker, database, _LEASE)
+        self._tallier = Tallier(database, worker)
         self._outage = Outage("prune", database)
-        self._stop = threading.Event()
         self._renew_at = self._step_began = 0.0
-        self._thread = threading.Thread(
-            target=self._work, name="leasequeue-pruner", daemon=True
-        )
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Have it end after the step at hand."""
-        self._stop.set()
-
-    def close(self, seconds: float) -> None:
-        """Have it end, and wait for that, for so long at the most."""
-        self.stop()
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-
-    def _work(self) -> None:
+    def work(self) -> None:
+        """See Beside."""
         # Not at once, so that workers that start together do not look together.
         while not self._stop.wait(random.uniform(_LOOK_EVERY / 2, _LOOK_EVERY)):
+            # Before anything is removed that is to be counted.
+            self._tallier.look()
             try:
                 self._look()
             except Exception as error:
@@ -85,6 +73,7 @@ class Pruner:
         self._renew_at = self._step_began + _RENEW_EVERY
         jobs = Job.objects.using(self._database)
         counts = jobs.prune(after_step=self._may_go_on)
+        jobs.prune_slots()
         if counts:
             logger.info(
                 "Removed finished jobs: %s.",

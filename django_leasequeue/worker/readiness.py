@@ -9,7 +9,9 @@ from django_leasequeue.worker.log import logger
 
 IN_TRANSACTION = (
     "can't be called in a transaction: jobs are run and settled in others, which can't see "
-    "what is not committed. A test that calls it is a TransactionTestCase."
+    "what is not committed. In a test, run_jobs() of django_leasequeue.testing runs jobs in "
+    "its transaction; one that calls this is a TransactionTestCase, and runjobs needs "
+    "--in-process there."
 )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence, Set
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from django_leasequeue import clock
+from django_leasequeue import clock, traces
 from django_leasequeue.managers import JobQuerySet
 from django_leasequeue.models import Job
 from django_leasequeue.transitions.settle import Verdict
@@ -78,6 +78,13 @@ class PendingRelease(Generic[Owner]):
             return "a job beside them did not stop at its timeout"
         return self.death or "the worker stops"
 
+    @property
+    def _word(self) -> str | None:
+        """The same for their events; of jobs that had no part in a death there is none."""
+        if self._was_killed:
+            return traces.NEIGHBOUR_TIMEOUT
+        return None if self.death else traces.WORKER_STOPS
+
     def take_killed(self) -> list[Killed]:
         """Return those that have been settled since the last call."""
         taken, self._killed = self._killed, []
@@ -120,7 +127,7 @@ class PendingRelease(Generic[Owner]):
             others = mine.exclude(pk__in=self._started).values_list("pk", flat=True)
             self.ids |= jobs.release(token, list(others))
         else:
-            self.ids |= jobs.release(token)
+            self.ids |= jobs.release(token, why=self._word)
         return mine.exists()
 
     def _is_busy(self, late: Overdue, database: str) -> bool:

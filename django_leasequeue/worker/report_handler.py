@@ -23,7 +23,7 @@ class ReportHandler:
     """Handles reports.
 
     `code_changed(path)` is called for a change that a child has seen, `suspects_due()` when
-    one has seen jobs that are to run alone.
+    one has seen jobs that are to run alone, `retiring(slot, child)` when one is to be replaced.
     """
 
     def __init__(
@@ -34,10 +34,11 @@ class ReportHandler:
         heartbeat: Heartbeat,
         code_changed: Callable[[str], None],
         suspects_due: Callable[[], None],
+        retiring: Callable[[ChildSlot, ChildProcess], None],
     ) -> None:
         self._keeper, self._leases, self._progress = keeper, leases, progress
         self._heartbeat, self._code_changed = heartbeat, code_changed
-        self._suspects_due = suspects_due
+        self._suspects_due, self._retiring = suspects_due, retiring
 
     def handle(self, slot: ChildSlot, child: ChildProcess) -> None:
         """Take the reports that are there."""
@@ -70,6 +71,7 @@ class ReportHandler:
             case {"do": "finished", "token": token, "ids": ids, "word": word}:
                 for job_id in ids:
                     child.timed.pop((UUID(token), job_id), None)
+                child.has_finished = True
                 self._leases.finished(UUID(token), ids)
                 self.count(slot, word, len(ids))
             case {"do": "idle"}:
@@ -87,6 +89,8 @@ class ReportHandler:
                 )
             case {"do": "changed", "path": path}:
                 self._code_changed(path)
+            case {"do": "retiring"}:
+                self._retiring(slot, child)
             case {"do": "leaving"}:
                 child.is_leaving = True
                 child.kill_at = clock.now() + _LEAVING

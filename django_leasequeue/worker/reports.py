@@ -73,6 +73,10 @@ class Reports:
         if self._drain:
             self._sender.send({"do": "idle"})
 
+    def retiring(self) -> None:
+        """Tell that another child may take the place of this one, which still has jobs."""
+        self._sender.send({"do": "retiring"}, _SEND_WAIT)
+
     def suspects(self) -> None:
         """Tell that jobs are due which are to run alone."""
         self._sender.send({"do": "suspects"})

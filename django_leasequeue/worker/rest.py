@@ -18,6 +18,7 @@ class Bell(Protocol):
     @property
     def interval(self) -> float:
         """The longest sleep, in seconds: how far this bell may be relied on."""
+        ...
 
     def sleep(self, seconds: float) -> None:
         """Sleep for so long at the most. What happened since the last look ends it at once."""

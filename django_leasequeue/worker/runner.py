@@ -8,6 +8,7 @@ own run and no more.
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from asgiref.sync import (
     SyncToAsync,
@@ -16,13 +17,14 @@ from asgiref.sync import (
     sync_to_async,
 )
 
+from django_leasequeue import origin
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.outcomes import Outcome
 from django_leasequeue.worker import connections, endings, forks
-from django_leasequeue.worker.call import Call, check_value, prepare
+from django_leasequeue.worker.call import Call, prepare, taken
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.log import about, logger
-from django_leasequeue.worker.middleware import Around, around
+from django_leasequeue.worker.middleware import NOTHING, Around, around
 
 
 def run(
@@ -71,10 +73,11 @@ async def arun(
 
 def perform(job: Claimed, context: JobContext, call: Call) -> Outcome:
     """Call the task in this thread, within the middleware; see perform_within()."""
-    if call.task.is_async:
-        # Its middleware is entered in the event loop.
-        return perform_within(around(job, context), job, context, call)
-    with around(job, context) as within:
+    within = around(job, context)
+    if within is NOTHING or call.task.is_async:
+        # Of such a task the middleware is entered in the event loop.
+        return perform_within(within, job, context, call)
+    with within:
         return perform_within(within, job, context, call)
 
 
@@ -120,16 +123,22 @@ async def _perform_here(job: Claimed, context: JobContext, call: Call) -> Outcom
 
 
 def _called(within: Around, job: Claimed, context: JobContext, call: Call) -> Outcome:
-    process = os.getpid()
-    context.limit.start()
+    process, limit = os.getpid(), context.limit
+    before = origin.enter(origin.of_job(job.id))
+    limit.start()
     try:
-        with context.limit.in_thread():
+        if limit.deadline is None:
             value = call.function()
-        check_value(value)
+        else:
+            with limit.in_thread():
+                value = call.function()
+        value = taken(call, value)
     except BaseException as error:
         _ended(process, context, error)
         within.error = error
         return endings.raised(job, call.task, context, error)
+    finally:
+        origin.leave(before)
     _ended(process, context, None)
     return endings.returned(job, call.task, context, value)
 
@@ -139,7 +148,7 @@ async def _awaited(
     job: Claimed,
     context: JobContext,
     call: Call,
-    caller: asyncio.Task | None = None,
+    caller: asyncio.Task[Any] | None = None,
 ) -> Outcome:
     async with within:
         return await _awaited_within(within, job, context, call, caller)
@@ -150,20 +159,23 @@ async def _awaited_within(
     job: Claimed,
     context: JobContext,
     call: Call,
-    caller: asyncio.Task | None,
+    caller: asyncio.Task[Any] | None,
 ) -> Outcome:
     process = os.getpid()
+    before = origin.enter(origin.of_job(job.id))
     context.limit.start()
     try:
         with context.limit.in_coroutine():
             value = await call.function()
-        check_value(value)
+        value = taken(call, value)
     except BaseException as error:
         _ended(process, context, error)
         within.error = error
         if isinstance(error, asyncio.CancelledError) and caller and caller.cancelling():
             raise
         return endings.raised(job, call.task, context, error)
+    finally:
+        origin.leave(before)
     _ended(process, context, None)
     return endings.returned(job, call.task, context, value)
 

@@ -5,8 +5,9 @@ Those with callbacks stay in the table until these are over.
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -57,14 +58,16 @@ class Running:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[tuple[UUID, int], Run] = {}
+        # By token, then by id: nearly all that is asked concerns one token.
+        self._runs: dict[UUID, dict[int, Run]] = {}
         # Runs that were killed in another process and have their callbacks called in this
         # one, and those of them that nobody has looked at yet.
         self._killed: set[Killed] = set()
         self._arrived: deque[Killed] = deque()
 
     def __len__(self) -> int:
-        return len(self._runs) + len(self._killed)
+        runs = sum(len(some) for some in tuple(self._runs.values()))
+        return runs + len(self._killed)
 
     def add_killed(self, killed: "Killed") -> None:
         """Enter a run of another process that has been killed."""
@@ -87,14 +90,19 @@ class Running:
     def add(self, runs: Iterable[Run]) -> None:
         """Enter runs."""
         with self._lock:
-            for run in runs:
-                self._runs[run.job.token, run.job.id] = run
+            for token, some in groupby(runs, _token_of):
+                held = self._runs.setdefault(token, {})
+                held.update((run.job.id, run) for run in some)
 
     def remove(self, runs: Iterable[Run]) -> None:
         """Take out runs whose outcomes are stored or refused."""
         with self._lock:
-            for run in runs:
-                self._runs.pop((run.job.token, run.job.id), None)
+            for token, some in groupby(runs, _token_of):
+                held = self._runs.get(token, {})
+                for run in some:
+                    held.pop(run.job.id, None)
+                if not held:
+                    self._runs.pop(token, None)
 
     def begin(self, run: Run) -> bool:
         """Note that a run's turn has come; return False if its job was given back."""
@@ -108,7 +116,7 @@ class Running:
         with self._lock:
             late = [
                 run
-                for run in self._runs.values()
+                for run in self._all()
                 if run.started_at is None
                 and run.came_at <= late_since
                 and not run.closed
@@ -128,7 +136,7 @@ class Running:
     def unfinished(self) -> list[Run]:
         """Return the runs whose outcome is not decided."""
         with self._lock:
-            return [run for run in self._runs.values() if not run.closed]
+            return [run for run in self._all() if not run.closed]
 
     def renewed(self, token: UUID, ids: Iterable[int], at: float) -> None:
         """Note an acknowledged renewal, sent at `at` by `clock.now()`."""
@@ -164,8 +172,16 @@ class Running:
 
     def _of(self, token: UUID, ids: Iterable[int]) -> list[Run]:
         with self._lock:
-            found = (self._runs.get((token, job_id)) for job_id in ids)
+            held = self._runs.get(token, {})
+            found = (held.get(job_id) for job_id in ids)
             return [run for run in found if run is not None]
+
+    def _all(self) -> Iterator[Run]:
+        return chain.from_iterable(held.values() for held in self._runs.values())
+
+
+def _token_of(run: Run) -> UUID:
+    return run.job.token
 
 
 def _log_loss(run: Run) -> None:

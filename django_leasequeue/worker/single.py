@@ -3,20 +3,20 @@
 import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from operator import index
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.db import Error, connections, router
 from django.db.models import BooleanField, Case, QuerySet, Value, When
-from django.utils import timezone
 
-from django_leasequeue import clock, db
+from django_leasequeue import clock, db, slots
+from django_leasequeue.claimed import new_token
 from django_leasequeue.conf import conf
 from django_leasequeue.exceptions import JobNotRunnable
 from django_leasequeue.models import Job
-from django_leasequeue.states import Status
+from django_leasequeue.states import AWAITS_GROUP, AWAITS_SLOT, Status
+from django_leasequeue.times import local_time
 from django_leasequeue.transitions.claim import Claim
 from django_leasequeue.worker.bounded import Bounded
 from django_leasequeue.worker.inprocess import InProcess
@@ -80,7 +80,7 @@ class OneClaim:
 
     def claim(self, limit: int, alone: bool = False) -> Claim | None:
         """See claimer.Claims."""
-        token = uuid4()
+        token = new_token()
         self._leases.announce(token)
         try:
             with Bounded(self._options.database):
@@ -106,7 +106,7 @@ class OneClaim:
             if job is not None:
                 return Claim([job], None)
             row = _with_lease(jobs.filter(pk=self._options.job)).first()
-            if row is None or row.status != Status.PENDING or row.blocked:
+            if row is None or row.status != Status.PENDING or _is_kept_back(row):
                 break
             if clock.now() >= ends:
                 break
@@ -144,7 +144,7 @@ def one_job(job_id: int, database: str, shutdown_timeout: float) -> WorkerOption
         threads=1,
         async_tasks=1,
         shutdown_timeout=shutdown_timeout,
-        max_jobs=1,
+        stop_after=1,
         job=job_id,
     )
 
@@ -164,7 +164,7 @@ def _why_not(row: Any, database: str) -> str:
     if row is None:
         return f"there is none in database {database!r}"
     if row.status == Status.RUNNING:
-        until = _local(row.processing_until)
+        until = local_time(row.processing_until)
         if row.is_expired:
             return (
                 f"{row.worker} had it, on a lease that ended at {until}; the next worker "
@@ -172,11 +172,29 @@ def _why_not(row: Any, database: str) -> str:
             )
         return f"{row.worker} has it, on a lease until {until}"
     if row.status != Status.PENDING:
-        return f"it has ended: {row.status}, {_local(row.finished_at)}"
-    if row.blocked:
-        return "others of its concurrency key run"
+        return f"it has ended: {row.status}, {local_time(row.finished_at)}"
+    if row.blocked == AWAITS_GROUP:
+        return f"jobs of the group {row.after_group!r} wait or run"
+    if holders := _holders_before(row):
+        ids = ", ".join(map(str, holders))
+        return (
+            f"of its concurrency key {row.concurrency_key!r} at most "
+            f"{row.concurrency_limit} may run at a time, and it is the turn of job {ids}"
+        )
+    if _is_kept_back(row):
+        return "it waits for others to end"
     return "somebody has its row locked, such as a transaction that is not committed"
 
 
-def _local(instant: datetime) -> str:
-    return f"{timezone.localtime(instant):%Y-%m-%d %H:%M:%S %Z}"
+def _is_kept_back(row: Any) -> bool:
+    """Whether something else keeps it from being claimed than a lock that will go."""
+    return row.blocked not in (0, AWAITS_SLOT) or bool(_holders_before(row))
+
+
+def _holders_before(row: Any) -> list[int]:
+    """Return the jobs that have the slots of its key, if there are no more."""
+    if row.concurrency_key is None:
+        return []
+    jobs: QuerySet[Job] = QuerySet(Job, using=row._state.db)
+    holders = slots.holders(jobs, row.concurrency_key)
+    return holders if len(holders) >= (row.concurrency_limit or 1) else []

@@ -1,5 +1,6 @@
 """The places for a supervisor's children: who fills one, and when the next child may."""
 
+import random
 from dataclasses import replace
 
 from django_leasequeue import clock
@@ -26,6 +27,10 @@ class ChildSlot:
         # and whether there are, as far as is known.
         self.is_aside, self.is_wanted = is_aside, False
         self.child: ChildProcess | None = None
+        # One that claims no more and has jobs still, beside whom the next child works.
+        self.retired: ChildProcess | None = None
+        # How many of those are dead and have their jobs given back now.
+        self.returning = 0
         # When to start the next child, by `clock.now()`; None while there is one, in a drain
         # while the jobs of the last one are being given back, and in the end.
         self.start_at: float | None = None if is_aside else clock.now()
@@ -57,9 +62,22 @@ class ChildSlot:
         if self.is_aside:
             # A drain's child tells when it finds nothing more, and then it is let go.
             return replace(
-                of_worker, threads=1, async_tasks=1, suspects="only", drain=True
+                of_worker,
+                threads=1,
+                async_tasks=1,
+                suspects="only",
+                drain=True,
+                max_jobs=None,
             )
-        return replace(of_worker, max_jobs=self.share)
+        fresh_for = of_worker.max_jobs and _some_of(of_worker.max_jobs)
+        return replace(of_worker, stop_after=self.share, max_jobs=fresh_for)
+
+    def retire(self) -> None:
+        """Have the next child take the place of this one, which still has jobs."""
+        assert self.child is not None
+        self.child.was_replaced = True
+        self.retired, self.child = self.child, None
+        self.start_at = clock.now()
 
     def lost(self, child: ChildProcess) -> float:
         """Note that a child died by itself; return the seconds until the next one."""
@@ -78,7 +96,14 @@ class ChildSlot:
     @property
     def is_idle(self) -> bool:
         """Whether its child has found nothing to do, or there will be none any more."""
+        if self.retired is not None or self.returning:
+            return False
         return self.is_done or (self.child is not None and self.child.is_idle)
+
+
+def _some_of(jobs: int) -> int:
+    # So that children that started together are not replaced together.
+    return random.randint(max(1, jobs - jobs // 5), jobs)
 
 
 def _pause_after(deaths: int) -> float:

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from django.db import DataError, Error, IntegrityError, connections
+from django.db.models import QuerySet
 
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.models import Job, Step
@@ -20,37 +21,54 @@ from django_leasequeue.worker.steps import TryAgain
 from django_leasequeue.worker.vital import vital_thread
 
 
-class StepStore:
-    """Reads and writes steps on `database`. Its thread starts with the first that is asked for.
+class StepQuestions:
+    """What can be asked about steps on `database`; a subclass says how in `_ask`.
 
-    Each of its verbs returns a Future at once, which fails with TryAgain, caused by the
-    database's error, if the same may work later.
+    Each verb returns a Future at once.
     """
 
     def __init__(self, database: str) -> None:
-        self._database, self._bounded = database, Bounded(database)
-        self._outage = Outage("store the steps of jobs", database)
-        self._asked: queue.SimpleQueue = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._database = database
 
-    def names(self, job: Claimed) -> Future:
+    def names(self, job: Claimed) -> Future[Any]:
         """Ask for the names of the steps that are recorded for the job's round."""
         return self._ask(lambda: set(self._steps(job).values_list("name", flat=True)))
 
-    def result(self, job: Claimed, name: str) -> Future:
+    def result(self, job: Claimed, name: str) -> Future[Any]:
         """Ask for the result of a step that is recorded."""
         one = self._steps(job).filter(name=name)
         return self._ask(lambda: one.values_list("result", flat=True).get())
 
     def record(
         self, job: Claimed, name: str, result: str, seconds: float, first: bool
-    ) -> Future:
+    ) -> Future[Any]:
         """Ask for a step to be recorded; see transitions.step for what it comes to."""
         jobs = Job.objects.using(self._database)
         return self._ask(
             lambda: jobs.record_step(job, name, result, seconds, first=first)
         )
+
+    def _steps(self, job: Claimed) -> QuerySet[Any]:
+        steps = Step.objects.using(self._database).order_by()
+        return steps.filter(job_id=job.id, round=job.round)
+
+    def _ask(self, call: Callable[[], Any]) -> Future[Any]:
+        raise NotImplementedError
+
+
+class StepStore(StepQuestions):
+    """Asks in a thread of its own, which starts with the first question.
+
+    A Future fails with TryAgain, caused by the database's error, if the same may work later.
+    """
+
+    def __init__(self, database: str) -> None:
+        super().__init__(database)
+        self._bounded = Bounded(database)
+        self._outage = Outage("store the steps of jobs", database)
+        self._asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
 
     def close(self, seconds: float) -> None:
         """End the thread. Runs that still ask have ended as far as the worker goes."""
@@ -58,12 +76,8 @@ class StepStore:
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def _steps(self, job: Claimed):
-        steps = Step.objects.using(self._database).order_by()
-        return steps.filter(job_id=job.id, round=job.round)
-
-    def _ask(self, call: Callable[[], Any]) -> Future:
-        future: Future = Future()
+    def _ask(self, call: Callable[[], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
         with self._lock:
             if self._thread is None:
                 self._thread = vital_thread(self._work, name="leasequeue-steps")
@@ -79,7 +93,7 @@ class StepStore:
         finally:
             connections.close_all()
 
-    def _answer(self, call: Callable[[], Any], future: Future) -> None:
+    def _answer(self, call: Callable[[], Any], future: Future[Any]) -> None:
         if not future.set_running_or_notify_cancel():
             return
         try:

@@ -9,7 +9,7 @@ import contextlib
 import inspect
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,7 +57,7 @@ class _Found(NamedTuple):
 class _Wait(NamedTuple):
     """What a run has to wait for: an answer, or without one a while, in seconds."""
 
-    future: Future | None
+    future: Future[Any] | None
     seconds: float
 
 
@@ -80,7 +80,11 @@ class Steps:
         self._has_recorded = False
 
     def run(
-        self, name: str, func: Callable[..., Any], args: tuple, kwargs: dict
+        self,
+        name: str,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         """Return what the step returned, once it is recorded. See JobContext.step."""
         _refuse_event_loop()
@@ -99,7 +103,11 @@ class Steps:
             return value
 
     async def arun(
-        self, name: str, func: Callable[..., Any], args: tuple, kwargs: dict
+        self,
+        name: str,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
         """The same in an event loop, for plain functions too, which a thread runs."""
         with self._using(name):
@@ -116,7 +124,13 @@ class Steps:
             await _awaited(self._end(name, value, clock.now() - started_at))
             return value
 
-    def _called(self, name: str, func: Callable[..., Any], args, kwargs) -> Any:
+    def _called(
+        self,
+        name: str,
+        func: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         self._refuse_where_nothing_lasts(name)
         value = func(*args, **kwargs)
         # Here again, since it may have left a transaction open.
@@ -124,7 +138,7 @@ class Steps:
         return value
 
     @contextlib.contextmanager
-    def _using(self, name: str):
+    def _using(self, name: str) -> Iterator[None]:
         """Refuse what is no step; keep the name for this step, unless it fails."""
         _check_name(name)
         self._refuse_where_nothing_lasts(name)
@@ -191,7 +205,7 @@ class Steps:
             yield from self._pause(pause)
             pause = min(pause * 2, _LONGEST_BUSY_PAUSE)
 
-    def _ask(self, ask: Callable[[], Future]) -> _Waiting:
+    def _ask(self, ask: Callable[[], Future[Any]]) -> _Waiting:
         """Return the answer, asking until there is one. Raises JobRunAborted if it is too late."""
         refused = 0
         while True:
@@ -254,10 +268,10 @@ async def _awaited(waiting: _Waiting) -> Any:
             await _done(what.future, what.seconds)
 
 
-async def _done(future: Future, seconds: float) -> None:
+async def _done(future: Future[Any], seconds: float) -> None:
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
-    def tell(_: Future) -> None:
+    def tell(_: Future[Any]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed by now
             loop.call_soon_threadsafe(done.set)
 

@@ -27,6 +27,8 @@ class Stop:
         self.why = ""
         # When the first request came, by `clock.now()`.
         self.since = 0.0
+        # Why this process is to be replaced; "" if it is not.
+        self.retires = ""
         self._wake = wake
 
     def request(self, level: Level, why: str) -> None:
@@ -36,6 +38,11 @@ class Stop:
         if self.level is Level.NO:
             self.since = clock.now()
         self.level, self.why = level, why
+        self._wake()
+
+    def retire(self, why: str) -> None:
+        """Have it claim nothing more and end once its jobs have, however long they take."""
+        self.retires = why
         self._wake()
 
     @property

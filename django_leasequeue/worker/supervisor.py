@@ -25,10 +25,12 @@ from django_leasequeue.worker.keeper import Keeper
 from django_leasequeue.worker.killed import Killed
 from django_leasequeue.worker.lease_table import LeaseTable, shortest_lease
 from django_leasequeue.worker.log import counted, logger, word_for
+from django_leasequeue.worker.memory import MemoryWatch
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.pipes import in_chunks
 from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.report_handler import ReportHandler
+from django_leasequeue.worker.slots import ChildSlot
 from django_leasequeue.worker.stop import Level, Stop
 from django_leasequeue.worker.wakeup import SelfPipe
 
@@ -43,6 +45,8 @@ _GIVING_BACK = 5.0
 _LONGEST_PAUSE = 3600.0
 # A drain can't wait for children that never start: so many in a row end it.
 _FAILED_STARTS = 5
+# What is said more of a child that never came so far as to work.
+_UNREADY = " before it could work (if it could not import the project: see above)"
 
 
 class Supervisor:
@@ -73,15 +77,23 @@ class Supervisor:
             self._heartbeat,
             self._reload,
             self._want_aside,
+            self._retire,
         )
+        self._memory = MemoryWatch(options.max_memory)
         self._selector = selectors.DefaultSelector()
 
     def run(self) -> None:
         """Work until stopped or done."""
         children = counted(self._crew.expected, "child", "children")
+        queues, without = self._options.queues, self._options.exclude
         self._selector.register(self._wakeup.descriptor, selectors.EVENT_READ)
         with handled(stopper(self.stop)):
-            logger.info("The worker starts, with %s.", children)
+            logger.info(
+                "The worker starts, with %s, for queues %s of database %r.",
+                children,
+                f"{queues} without {without}" if without else queues,
+                self._options.database,
+            )
             self._keeper.start()
             try:
                 while self._is_going():
@@ -91,6 +103,7 @@ class Supervisor:
                     self._tell_killed()
                     self._look_at_drain()
                     self._crew.look_aside()
+                    self._look_at_memory()
                     self._look_at_stop()
                     self._kill_overdue()
             finally:
@@ -108,7 +121,8 @@ class Supervisor:
 
     def _listen(self) -> None:
         """Wait for whatever comes next, and take it."""
-        pause = max(min(self._leave_at, self._crew.due_at()) - clock.now(), 0)
+        due_at = min(self._leave_at, self._crew.due_at(), self._memory.due_at)
+        pause = max(due_at - clock.now(), 0)
         events = self._selector.select(min(pause, _LONGEST_PAUSE))
         for key, _ in events:
             if key.data is None:
@@ -132,6 +146,22 @@ class Supervisor:
     def _want_aside(self) -> None:
         if not self.stop.asked:
             self._crew.want_aside()
+
+    def _look_at_memory(self) -> None:
+        if self.stop.asked or self._memory.due_at > clock.now():
+            return
+        for slot, child in self._memory.too_large(self._crew.children()):
+            # One at a time for each place: see _retire.
+            if slot.retired is None and not child.was_told:
+                child.was_told = True
+                why = f"it uses more than {self._options.max_memory} MiB of memory"
+                child.tell({"do": "retire", "why": why})
+
+    def _retire(self, slot: ChildSlot, child: ChildProcess) -> None:
+        """Start the child that follows one that claims no more, beside its last jobs."""
+        child.was_told = child.is_retiring = True
+        if slot.child is child and slot.retired is None and not self.stop.asked:
+            slot.retire()
 
     def _look_at_stop(self) -> None:
         if self.stop.level is self._stopping:
@@ -176,13 +206,19 @@ class Supervisor:
         self._reports.handle(slot, child)
         if child.descriptor in self._selector.get_map():
             self._selector.unregister(child.descriptor)
-        slot.child, pause, death, ran = None, 0.0, child.death, child.ran()
+        pause, death, ran = 0.0, child.death, child.ran()
+        if child.was_replaced:
+            slot.retired = None
+            slot.returning += 1
+        else:
+            slot.child = None
         if death is not None:
-            pause = slot.lost(child)
+            pause = 0.0 if child.was_replaced else slot.lost(child)
             logger.error(
-                "Child %s was lost: %s. Its jobs are given back%s.",
+                "Child %s was lost: %s%s. Its jobs are given back%s.",
                 child.number,
                 death,
+                "" if child.name else _UNREADY,
                 "" if self.stop.asked else f", and the next one starts in {pause:g} s",
                 extra={"worker": child.name, "child_pid": child.pid, "death": death},
             )
@@ -191,7 +227,11 @@ class Supervisor:
             self._heartbeat.leave(child.name)
         # What jobs that timed out leave of the share is known once they are settled.
         is_open = slot.share is not None and (child.overdue or slot.share == 0)
-        if self._options.drain or self.stop.asked or is_open or slot.is_aside:
+        if child.was_replaced:
+            next_one = slot.child
+            if next_one is not None and next_one.is_retiring and not self.stop.asked:
+                slot.retire()
+        elif self._options.drain or self.stop.asked or is_open or slot.is_aside:
             # What follows waits for the jobs to be given back: see ChildSlot.vacated.
             slot.pause = pause
         else:
@@ -223,7 +263,14 @@ class Supervisor:
         if child.death is not None and ids:
             # Some of them are to run alone now, and nobody need look for them first.
             self._want_aside()
-        self._crew.slot_of(child).vacated(self.stop.asked)
+        slot = self._crew.slot_of(child)
+        if child.was_replaced:
+            slot.returning -= 1
+            if slot.child is not None:
+                # It has yet to see what came back.
+                slot.child.is_idle = False
+        else:
+            slot.vacated(self.stop.asked)
 
     def _end(self) -> None:
         if clock.now() >= self._leave_at:

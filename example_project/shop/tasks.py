@@ -6,7 +6,7 @@ import time
 from django.db.models import Count, F, Sum
 from shop.models import Order, Product, SalesReport, Stocktake
 
-from django_leasequeue import Dedup, task
+from django_leasequeue import Dedup, cron, task
 from django_leasequeue.backoff import Fixed
 
 
@@ -45,6 +45,14 @@ def build_report(context, report_id):
     text = f"{sales['orders']} orders, {sales['total']:.2f} in all"
     SalesReport.objects.filter(pk=report_id).update(text=text)
     return text
+
+
+# The clock of Paris: at six there, whether it is summer or winter.
+@task(schedule=cron("0 6 1 * *", tz="Europe/Paris"))
+def report_month():
+    """Have last month's sales summed up, on the first day of each month."""
+    report = SalesReport.objects.create()
+    build_report.dispatch(report.pk)
 
 
 @task(queue="stocktake", takes_context=True)

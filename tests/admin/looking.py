@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_leasequeue.db import DatabaseNow
-from django_leasequeue.models import Worker
+from django_leasequeue.models import Step, Worker
 
 JOBS = "/admin/leasequeue/job/"
 QUEUES = "/admin/leasequeue/queue/"
@@ -15,8 +15,8 @@ WORKERS = "/admin/leasequeue/worker/"
 NOON = datetime(2026, 7, 1, 12, 0, 7, tzinfo=UTC)
 
 
-def make_worker(**values):
-    return Worker.objects.create(
+def make_worker(*, using="default", **values):
+    return Worker.objects.using(using).create(
         **{
             "name": "host:7:abc",
             "host": "host",
@@ -31,10 +31,16 @@ def make_worker(**values):
     )
 
 
+def step_of(job, **values):
+    usual = {"round": job.round, "result": 1, "seconds": 0.25, "attempt": 1}
+    Step.objects.create(job=job, recorded_at=DatabaseNow(), **{**usual, **values})
+
+
 def page(client, url, status=200):
+    """Return the HTML of a page, without the places where a name may break."""
     response = client.get(url)
     assert response.status_code == status, response
-    return response.content.decode()
+    return response.content.decode().replace("<wbr>", "")
 
 
 def page_of(client, job):

@@ -1,6 +1,7 @@
 """The admin as a whole: it only looks, it escapes, and it works in any project."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib import admin
@@ -8,11 +9,13 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission
 from django.db import ProgrammingError, models
 from django.db.models import Value
+from django.forms import ModelChoiceField
 from django.urls import path
 
 from django_leasequeue.admin import JobAdmin, WorkerAdmin
+from django_leasequeue.db import DatabaseNow
 from django_leasequeue.fields import BrokenJSON
-from django_leasequeue.models import Job, Queue, Worker
+from django_leasequeue.models import Job, Queue, Schedule, Worker
 from tests.admin.looking import (
     JOBS,
     QUEUES,
@@ -27,6 +30,7 @@ from tests.admin.looking import (
 )
 from tests.factories import JobFactory
 from tests.helpers import failing
+from tests.scheduling import a_schedule
 
 MARKUP = "<script>alert('&')</script>"
 backstage = admin.AdminSite(name="backstage")
@@ -121,7 +125,7 @@ def test_nobody_changes_anything(admin_client):
     job, worker = JobFactory(), make_worker()
     for url, pk in ((JOBS, job.pk), (WORKERS, worker.pk)):
         html = page(admin_client, url)
-        assert f"{url}add/" not in html and "action-checkbox" not in html
+        assert f"{url}add/" not in html and "delete_selected" not in html
         assert "deletelink" not in page(admin_client, f"{url}{pk}/change/")
         for address in (f"{url}add/", f"{url}{pk}/delete/"):
             assert admin_client.get(address).status_code == 403
@@ -152,9 +156,9 @@ def test_permissions(client, django_user_model):
 
 def test_workers(admin_client):
     """What each takes, since when, and when it was last seen."""
-    worker = make_worker()
+    worker = make_worker(last_seen_at=DatabaseNow(-121))
     html = page(admin_client, WORKERS)
-    for text in ("host:7:abc", "mail, *", "3 seconds</time>", "2\xa0hours</time>"):
+    for text in ("host:7:abc", "mail, *", "2\xa0minutes</time>", "2\xa0hours</time>"):
         assert text in html
     html = page(admin_client, f"{WORKERS}{worker.pk}/change/")
     assert line_of(html, "tasks") == "[ &quot;tests.tasks.add&quot; ]"
@@ -228,3 +232,43 @@ def test_style_sheet_is_in_the_package():
     from django.contrib.staticfiles.finders import AppDirectoriesFinder
 
     assert AppDirectoriesFinder().find("leasequeue/admin.css")
+
+
+# --- Size
+
+
+def test_173_no_form_loads_a_related_table(admin_client):
+    """Case 173: no page has a box to choose a row of another table in."""
+    job = JobFactory(failed=True)
+    make_worker()
+    Queue.objects.pause("mail")
+    schedule = a_schedule()
+    for model in (Job, Queue, Schedule, Worker):
+        url = f"/admin/leasequeue/{model._meta.model_name}/"
+        pk = quote(model.objects.values_list("pk", flat=True)[0])
+        for address in (f"{url}{pk}/change/", f"{url}add/"):
+            response = admin_client.get(address)
+            if response.status_code == 403:
+                continue  # nobody may add one
+            fields = response.context["adminform"].form.fields.values()
+            assert not [one for one in fields if isinstance(one, ModelChoiceField)]
+            # Of a schedule's few words one is chosen from a list.
+            options = response.content.decode().count("<option")
+            assert options == 0 or (model is Schedule and options < 15)
+    pages = [
+        *(
+            f"{JOBS}{job.pk}/change/",
+            f"/admin/leasequeue/schedule/{schedule.pk}/change/",
+        ),
+        "/admin/leasequeue/schedule/add/",
+    ]
+    before = [len(statements(admin_client, url)) for url in pages]
+    for number in range(15):
+        tick = DatabaseNow(timedelta(hours=number))
+        JobFactory(schedule=schedule.name, tick=tick)
+    for number in range(5):
+        make_worker(name=f"w{number}")
+        a_schedule(name=f"s{number}")
+    assert [len(statements(admin_client, url)) for url in pages] == before
+    shown = page(admin_client, pages[1])
+    assert shown.count("/leasequeue/job/") < 15

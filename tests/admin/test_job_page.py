@@ -1,22 +1,35 @@
 """The page of a job: everything, whatever the row holds."""
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from unittest import mock
 
 import pytest
 from django.contrib.admin.utils import flatten_fieldsets
+from django.contrib.auth.models import Permission, User
 from django.db import models
 from django.db.models import Value
 from django.utils import timezone
+from django.utils.html import escape
 
-from django_leasequeue import Dedup, ownership
-from django_leasequeue.admin import JobAdmin, WorkerAdmin, shown
+from django_leasequeue import Dedup, ownership, slots
+from django_leasequeue.admin import JobAdmin, WorkerAdmin, neighbours, shown
 from django_leasequeue.admin import steps as admin_steps
 from django_leasequeue.db import DatabaseNow
-from django_leasequeue.models import Job, Step, Worker
+from django_leasequeue.models import Job, Queue, Worker
 from django_leasequeue.outcomes import Succeeded
-from tests.admin.looking import JOBS, NOON, line_of, listed, page, page_of, statements
+from tests.admin.looking import (
+    JOBS,
+    NOON,
+    line_of,
+    listed,
+    page,
+    page_of,
+    statements,
+    step_of,
+)
 from tests.factories import JobFactory
 from tests.road import claim
 from tests.tasks import add
@@ -27,9 +40,11 @@ def test_page_has_every_column(model, shows):
     """A new column has to find its place on the page."""
     fields = flatten_fieldsets(shows.fieldsets)
     names = {getattr(name, "__name__", name) for name in fields}
-    names = names - {"attempts_made", "dedup_holder"} | {"id"}
+    extra = {"attempts_made", "dedup_holder", "why", "timeline", "neighbours"}
+    extra |= {"awaited_group"}
+    names = names - extra | {"id"}
     if model is Job:
-        names |= {"attempts", "max_attempts"}
+        names |= {"attempts", "max_attempts", "group_wait"}
     assert names == {field.name for field in model._meta.get_fields()}
 
 
@@ -42,13 +57,12 @@ def test_page(admin_client):
         meta={"tenant": 7},
         dedup_ttl=timedelta(minutes=5),
     )
-    # Of the session, the user, the job and its steps.
-    assert len(statements(admin_client, f"{JOBS}{job.pk}/change/")) == 4
+    # Of the session, the user, the job, why it does not run, and its steps.
+    assert len(statements(admin_client, f"{JOBS}{job.pk}/change/")) == 5
     html = page_of(admin_client, job)
     assert line_of(html, "status") == "Failed"
-    assert (
-        line_of(html, "args")
-        == "[ &quot;Zoë&quot;, { &quot;deep&quot;: [ 1, null, 1e+22 ] } ]"
+    assert line_of(html, "args").replace("&quot;", "") == (
+        "{ a: Zoë, b: { deep: [ 1, null, 1e+22 ] } }"
     )
     assert line_of(html, "result") == "{ &quot;ok&quot;: true }"
     assert line_of(html, "meta") == "{ &quot;tenant&quot;: 7 }"
@@ -59,6 +73,23 @@ def test_page(admin_client):
     )
     assert "<summary>" not in html  # no traceback, nothing to unfold
     assert "Save" not in html
+
+
+def test_why_it_is_not_running(admin_client):
+    """Every cause, by the answer of job.why(), as text."""
+    job = JobFactory(queue="<b>", scheduled=True)
+    Queue.objects.pause("<b>", by="<i>ann</i>", reason="<script>")
+    html = page_of(admin_client, job)
+    text = line_of(html, "why")
+    assert html.count("<li>") >= 3
+    for cause in job.why():
+        shown = escape(cause.sentence.partition(", in ")[0])
+        assert shown in text
+    assert "<script>&" not in html and "&lt;i&gt;ann" in html
+    running = JobFactory(leased=True)
+    assert line_of(page_of(admin_client, running), "why").startswith(
+        "another worker has"
+    )
 
 
 def test_the_steps_of_the_round(admin_client):
@@ -85,16 +116,12 @@ def test_of_many_steps_the_newest(admin_client, monkeypatch):
     assert "eins" not in text and text.index("zwei") < text.index("drei")
 
 
-def step_of(job, **values):
-    usual = {"round": job.round, "result": 1, "seconds": 0.25, "attempt": 1}
-    Step.objects.create(job=job, recorded_at=DatabaseNow(), **{**usual, **values})
-
-
 OFTEN_EMPTY = [
     *("next_args", "next_kwargs", "progress", "cancel_requested_at", "dedup_id"),
     *("released_dedup_id", "dedup_holder", "dedup_hold", "dedup_ttl", "dedup_until"),
     *("rerun", "suppressed", "last_suppressed_at", "concurrency_key", "blocked"),
-    *("schedule", "tick"),
+    "concurrency_limit",
+    *("awaited_group", "schedule", "tick"),
 ]
 
 
@@ -123,16 +150,23 @@ def test_what_a_job_has_something_in_is_shown(admin_client):
         "suppressed": 3,
         "last_suppressed_at": NOON,
         "concurrency_key": "c",
+        "concurrency_limit": 2,
         "blocked": 1,
         "schedule": "nightly",
         "tick": NOON,
     }
-    assert values.keys() == {*OFTEN_EMPTY} - {"dedup_holder"}
+    assert values.keys() == {*OFTEN_EMPTY} - {"dedup_holder", "awaited_group"}
     for name, value in values.items():
         job = JobFactory(**{name: value})
         html = page_of(admin_client, job)
         assert f"field-{name}" in html, name
         job.delete()
+
+
+def test_what_a_job_waits_for(admin_client):
+    JobFactory(group="import:7")
+    job = add.using(after_group="import:7").dispatch(1, 2).job
+    assert line_of(page_of(admin_client, job), "awaited_group").endswith("import:7")
 
 
 # --- The dedup id
@@ -328,3 +362,117 @@ def test_times_at_the_end_of_the_calendar():
 def test_age(past, text):
     """One unit, seconds too; the database's clock may be behind itself after a failover."""
     assert f">{text}</time>" in shown.age(NOON, NOON + past)
+
+
+# --- The timeline
+
+
+def events_of(html):
+    """Return the texts of the timeline's events, in order."""
+    part = html[html.index('<ol class="leasequeue-timeline">') :].partition("</ol>")[0]
+    items = re.findall(r"<li.*?</li>", part, re.S)
+    return [" ".join(re.sub(r"<[^>]+>", " ", item).split()) for item in items]
+
+
+def test_timeline(admin_client):
+    """In order of time, tracebacks to unfold, what is to come marked."""
+    job = JobFactory(
+        created_at=DatabaseNow(-3600),
+        scheduled=True,
+        claims=1,
+        worker="w",
+        started_at=DatabaseNow(-60),
+        last_attempted_at=DatabaseNow(-60),
+        dispatched_by="ann: POST /<b>/",
+    )
+    first, second = (job.started_at + timedelta(seconds=n) for n in (1, 2))
+    error = {
+        "exception_class": "a.B",
+        "message": "<b>one</b>",
+        "attempt": 1,
+        "traceback": "line <i>\nline 2",
+        "at": first.isoformat(),
+        "worker": "w",
+    }
+    event = {"kind": "made_due", "at": second.isoformat(), "by": "<u>"}
+    Job.objects.filter(pk=job.pk).update(errors=[error], events=json.dumps(event))
+    step_of(job, name="charge <b>", result={"é": 1})
+    html = page_of(admin_client, job)
+    assert [re.split(r" N[SD]T ", text)[1] for text in events_of(html)] == [
+        "Dispatched by ann: POST /&lt;b&gt;/.",
+        "Claimed by w.",
+        "Attempt 1 failed: B: &lt;b&gt;one&lt;/b&gt; line &lt;i&gt; line 2",
+        "Made due at once by &lt;u&gt;.",
+        "Step “charge &lt;b&gt;” is recorded, after 0.25 seconds. "
+        "{&quot;\\u00e9&quot;:1}",
+        "It is to run again then.",
+    ]
+    assert html.count("leasequeue-coming") == 1
+    assert "<pre>line &lt;i&gt;\nline 2</pre>" in html
+
+
+def test_timeline_for_who_may_not_see_arguments(client):
+    """Neither the words of an error nor what a step returned; how a worker died, though."""
+    user = User.objects.create_user("viewer", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_job"))
+    client.force_login(user)
+    job = JobFactory(leased=True, progress={"done": 1, "total": 2, "text": "secret"})
+    error = {"exception_class": "a.B", "message": "secret", "traceback": "secret"}
+    lost = {**error, "death": "killed by SIGKILL", "worker": "w"}
+    Job.objects.filter(pk=job.pk).update(errors=[error, lost])
+    step_of(job, name="charge", result="secret")
+    html = page_of(client, job)
+    assert "secret" not in html
+    assert "w was lost: killed by SIGKILL" in html
+
+
+# --- Neighbours
+
+
+def test_a_job_without_neighbours(admin_client):
+    html = page_of(admin_client, JobFactory())
+    assert "field-neighbours" not in html
+
+
+def test_neighbours(admin_client):
+    """Who dispatched it, its schedule with the ticks beside it, its group, its key."""
+    ticks = [NOON + timedelta(hours=n) for n in range(3)]
+    before, job, after = (
+        JobFactory(
+            schedule="s <b>",
+            tick=tick,
+            group="g&h",
+            concurrency_key="k",
+            dispatched_by="job 41",
+        )
+        for tick in ticks
+    )
+    JobFactory(group="g&h", failed=True)
+    waiting = add.using(after_group="g&h").dispatch(1, 2).job
+    with mock.patch.object(slots, "holders", return_value=[job.pk, after.pk]):
+        html = page_of(admin_client, job)
+    text = line_of(html, "neighbours")
+    assert text == (
+        f"dispatched by: job 41 schedule: s &lt;b&gt; tick before: job {before.pk} , "
+        f"2026-07-01 09:30:07 NDT tick after: job {after.pk} , 2026-07-01 11:30:07 NDT "
+        "group: g&amp;h (Pending 3, Failed 1) "
+        f"wait for this group: job {waiting.pk} "
+        f"run under its concurrency key: job {after.pk}"
+    )
+    assert f'href="{JOBS}41/change/"' in html
+    for address in re.findall(r'href="([^"]+\?(?:group|name)=[^"]+)"', html):
+        assert admin_client.get(unescape(address)).status_code == 200
+    assert listed(admin_client, "?group=g%26h")[-1] == before.pk
+
+
+def test_of_a_large_group_the_newest_are_counted(admin_client, monkeypatch):
+    monkeypatch.setattr(neighbours, "COUNTED", 2)
+    jobs = JobFactory.create_batch(3, group="g", succeeded=True)
+    text = line_of(page_of(admin_client, jobs[0]), "neighbours")
+    assert text == "group: g (of the newest 2: Succeeded 2)"
+
+
+def test_neighbours_cost_a_few_indexed_statements(admin_client):
+    job = JobFactory(schedule="s", tick=NOON, group="g", concurrency_key="k")
+    few = len(statements(admin_client, f"{JOBS}{JobFactory().pk}/change/"))
+    assert len(statements(admin_client, f"{JOBS}{job.pk}/change/")) <= few + 6

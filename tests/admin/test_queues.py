@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 
@@ -77,23 +78,39 @@ def test_actions(admin_client):
 
 
 def test_to_add_a_queue_is_to_pause_it(admin_client):
-    JobFactory(queue="mail ")
-    data = {"name": "mail ", "reason": "The server is down."}
+    JobFactory(queue="MAIL")
+    data = {"name": "MAIL", "reason": "The server is down."}
     html = admin_client.post(f"{QUEUES}add/", data, follow=True).content.decode()
-    assert "The queue “mail ” is paused." in html
+    assert "The queue “MAIL” is paused." in html
     assert "Misspelt?" not in html
     row = Queue.objects.get()
     assert (row.name, row.paused_by, row.reason) == (
-        "mail ",
+        "MAIL",
         "admin",
         "The server is down.",
     )
     html = admin_client.post(f"{QUEUES}add/", data, follow=True).content.decode()
     assert "was paused already" in html
-    Queue.objects.resume("mail ")
+    Queue.objects.resume("MAIL")
     admin_client.post(f"{QUEUES}add/", data)
-    assert paused() == {"mail "}
-    assert logged() == [("mail ", "Paused.")] * 2
+    assert paused() == {"MAIL"}
+    assert logged() == [("MAIL", "Paused.")] * 2
+
+
+def test_the_row_of_a_queue_that_runs_can_be_removed(admin_client):
+    """Not one that is paused, also not if that happens while somebody looks."""
+    Queue.objects.pause("mail")
+    delete = f"{QUEUES}mail/delete/"
+    assert admin_client.post(delete, {"post": "yes"}).status_code == 403
+    assert "delete_selected" not in page(admin_client, QUEUES)
+    Queue.objects.resume("mail")
+    assert admin_client.post(delete, {"post": "yes"}, follow=True).status_code == 200
+    assert not Queue.objects.exists()
+    Queue.objects.pause("mail")
+    stale = Queue(name="mail")
+    stale._state.db = "default"
+    admin.site.get_model_admin(Queue).delete_model(None, stale)
+    assert paused() == {"mail"}
 
 
 def test_a_name_that_nothing_speaks_for(admin_client, monkeypatch):
@@ -110,7 +127,7 @@ def test_a_name_that_nothing_speaks_for(admin_client, monkeypatch):
     assert paused() == {"mial", "liam"}
 
 
-@pytest.mark.parametrize("name", ["", "*", "x" * 101, "a\0"])
+@pytest.mark.parametrize("name", ["", "*", "a,b", "x" * 101, "a\0"])
 def test_names_that_can_not_be(admin_client, name):
     html = page_after_adding(admin_client, name)
     assert "errorlist" in html

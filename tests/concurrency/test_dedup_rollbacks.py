@@ -10,7 +10,7 @@ from django.db import OperationalError, connection, transaction
 
 from django_leasequeue import db
 from django_leasequeue.models import Job
-from tests.helpers import together
+from tests.helpers import DEADLINE, together
 from tests.tasks import add
 
 pytestmark = pytest.mark.skipif(
@@ -59,7 +59,7 @@ def test_one_job_an_id_whoever_rolls_back():
             del wanted[: len(some)]
         return told, rolled_back, again
 
-    results = together(CALLERS, call, timeout=280 * max(1, TIMES / 10))
+    results = together(CALLERS, call, timeout=6 * DEADLINE * max(1, TIMES / 10))
     jobs = {job.dedup_id: job.pk for job in Job.objects.all()}
     assert len(jobs) == Job.objects.count()
     answers = defaultdict(list)

@@ -16,7 +16,7 @@ from django_leasequeue import Dedup
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.transitions.settle import Verdict
-from tests.helpers import eventually, in_thread, together
+from tests.helpers import DEADLINE, eventually, in_thread, together
 from tests.processes import ROOT
 from tests.road import claim
 from tests.tasks import add
@@ -95,13 +95,13 @@ def test_storm(dispatch):
 
     with in_thread(watch) as watcher:
         with in_thread(
-            lambda: together(WORKERS, lambda _: work(), timeout=270)
+            lambda: together(WORKERS, lambda _: work(), timeout=6 * DEADLINE)
         ) as workers:
             try:
-                returned = together(DISPATCHERS, call, timeout=240)
+                returned = together(DISPATCHERS, call, timeout=6 * DEADLINE)
             finally:
                 stop.set()
-            workers.result(60)
+            workers.result(2 * DEADLINE)
         assert watcher.result() > 0
     stored = set(Job.objects.values_list("pk", flat=True))
     done = [one for of_caller in returned for one in of_caller]
@@ -129,7 +129,7 @@ def test_the_long_form_in_short():
         env={**os.environ, "LEASEQUEUE_TEST_RUN": f"storm{os.getpid()}"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=6 * DEADLINE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     cells = [cell.strip() for cell in done.stdout.splitlines()[0].strip("|").split("|")]

@@ -15,7 +15,7 @@ from django_leasequeue.transitions import prune as pruning
 from django_leasequeue.transitions.dispatch import owner as owners
 from tests.callers import caller
 from tests.factories import JobFactory
-from tests.helpers import in_thread, paused, run_together
+from tests.helpers import DEADLINE, in_thread, paused, run_together
 from tests.road import claim, locked, row, table
 from tests.tasks import add
 
@@ -155,7 +155,7 @@ def test_a_dispatch_waits_for_no_more_than_a_step():
             waiting = one.start(lambda: door().dispatch(1, 2).outcome)
             one.wait_until_sent("leasequeue_job")
             pause.resume()
-            assert waiting.result(60) == "added"
+            assert waiting.result(DEADLINE) == "added"
         assert pruner.result() == {"succeeded": 1}
     assert [values["dedup_id"] for values in table().values()] == ["a"]
 
@@ -323,7 +323,7 @@ def test_a_storm_on_three_ids_whose_jobs_are_not_kept(settings):
             run_together([dispatch] * 4)
         finally:
             dispatched.set()
-        workers.result(120)
+        workers.result(2 * DEADLINE)
     assert ran == Counter(dict.fromkeys(added, 1))
     assert len(ran) >= 3
     assert table() == {}

@@ -5,7 +5,6 @@ import threading
 import pytest
 from django.db import connection  # noqa: F401 - for the skips
 
-from django_leasequeue import db
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
@@ -13,8 +12,8 @@ from django_leasequeue.states import Status
 from django_leasequeue.transitions.renew import Renewal
 from django_leasequeue.transitions.settle import Verdict
 from tests.factories import JobFactory
-from tests.helpers import eventually, in_thread, paused, run_together
-from tests.road import claim, ids, locked, row
+from tests.helpers import run_together
+from tests.road import claim, ids, locked, outrun_by_its_lease, row
 
 has_row_locks = pytest.mark.skipif(
     "not connection.features.has_select_for_update",
@@ -79,17 +78,10 @@ def test_renewal_and_recovery_at_the_lease_end(settings):
 def test_lease_ends_while_the_renewal_is_on_its_way(settings):
     """Locked in time, but the update comes too late: lost, and then another's."""
     settings.LEASEQUEUE = {"LEASE": 300, "SAFETY_BUFFER": 0}
-    [job] = held()
-    end_lease(job, 1)
-    with (
-        paused(db, "take", after=True) as pause,
-        in_thread(lambda: Job.objects.renew(job.token)) as late,
-    ):
-        pause.wait()
-        eventually(lambda: Job.objects.expired().exists())
-        assert claim() == []  # locked by its worker
-        pause.resume()
-        assert late.result() == Renewal(NOBODY, {job.id}, NOBODY)
+    job, renewal = outrun_by_its_lease(
+        lambda: held()[0], lambda job: Job.objects.renew(job.token)
+    )
+    assert renewal == Renewal(NOBODY, {job.id}, NOBODY)
     assert ids(claim()) == [job.id]
 
 

@@ -9,7 +9,7 @@ from django_leasequeue.models import Job
 from django_leasequeue.transitions import retry as retrying
 from tests.callers import caller
 from tests.factories import JobFactory
-from tests.helpers import failing, in_thread, paused, run_together, together
+from tests.helpers import DEADLINE, failing, in_thread, paused, run_together, together
 from tests.road import deadlock, isolation, lock_wait, locked, row, table
 from tests.tasks import add
 
@@ -184,7 +184,7 @@ def test_a_dispatch_that_has_not_committed_is_waited_for(end):
             "commit": {"conflicts": {job.pk: new.pk}},
             "rollback": {"retried": {job.pk}},
         }
-        assert answer.result(60) == expected[end]
+        assert answer.result(DEADLINE) == expected[end]
 
 
 @has_row_locks

@@ -9,15 +9,14 @@ import uuid
 import pytest
 from django.db import connection, transaction
 
-from django_leasequeue import db
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Failed, Succeeded
 from django_leasequeue.states import Status
 from django_leasequeue.transitions.settle import Settled, Verdict
 from tests.factories import JobFactory
-from tests.helpers import eventually, in_thread, paused, run_together, together
-from tests.road import claim, ids, locked, row
+from tests.helpers import in_thread, run_together, together
+from tests.road import claim, ids, locked, outrun_by_its_lease, row
 from tests.tasks import add
 
 has_row_locks = pytest.mark.skipif(
@@ -81,18 +80,8 @@ def test_lease_ends_while_the_outcome_is_on_its_way(settings):
     Fails with an update that does not look at the lease again.
     """
     settings.LEASEQUEUE = {"LEASE": 300, "SAFETY_BUFFER": 0}
-    job = held()
-    end_lease(job, 1)
-    with (
-        paused(db, "take", after=True) as pause,
-        in_thread(lambda: settle(job)) as late,
-    ):
-        pause.wait()
-        eventually(lambda: Job.objects.expired().exists())
-        # Past, but still locked by its worker: passed over, not waited for.
-        assert claim() == []
-        pause.resume()
-        settled = late.result()
+    late = Failed({"message": "late"})
+    job, settled = outrun_by_its_lease(held, lambda job: settle(job, late))
     assert settled.verdict is Verdict.LOST
     assert "lease ended" in settled.why
     [again] = claim()

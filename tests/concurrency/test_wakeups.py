@@ -21,6 +21,9 @@ SELDOM = {**SETTINGS, "POLL_INTERVAL": 10 * DEADLINE}
 
 @pytest.fixture(autouse=True)
 def known():
+    if connection.vendor == "postgresql":
+        # Of the worker of the test before, which the server may yet have to notice.
+        eventually(lambda: not holders())
     with with_worker_tasks():
         yield
 
@@ -65,7 +68,7 @@ def test_a_dispatch_in_a_transaction_wakes_at_its_commit(idle):
         job = add.dispatch(1, 2).job
         if connection.vendor == "postgresql":
             # What the worker would be told, it would be told by now.
-            assert holders()
+            eventually(holders)
         assert row(job)["claims"] == 0
     runs(process, job)
 
@@ -121,7 +124,7 @@ def test_a_listener_that_is_cut_off_comes_back(idle):
     if connection.vendor != "postgresql":
         pytest.skip("no other database tells")
     process = idle()
-    [former] = holders()
+    [former] = eventually(holders)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(%s)", [former])
     eventually(lambda: holders() - {former})
@@ -134,7 +137,7 @@ def test_a_killed_worker_waits_no_longer(idle):
     if connection.vendor != "postgresql":
         pytest.skip("no other database tells")
     process = idle("--in-process")
-    assert len(holders()) == 1
+    assert len(eventually(holders)) == 1
     os.kill(process.pid, signal.SIGKILL)
     eventually(lambda: not holders())
 
@@ -145,4 +148,5 @@ def test_two_idle_workers_share_what_comes(idle):
     for job in jobs:
         runs(first, job)
     assert second.is_running, second.output
-    assert {row(job)["claims"] for job in jobs} == {1}
+    # One may have been claimed ahead, and given back by a process that was kept from going on.
+    assert {(row(job)["attempts"], row(job)["recoveries"]) for job in jobs} == {(1, 0)}

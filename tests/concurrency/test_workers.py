@@ -12,7 +12,7 @@ from django_leasequeue.selection import Selection
 from django_leasequeue.states import Status
 from django_leasequeue.worker.heartbeat import worker_name
 from tests import tasks, worker_tasks
-from tests.helpers import eventually, run_together
+from tests.helpers import DEADLINE, eventually, run_together
 from tests.workers import SETTINGS, gate, statuses, with_worker_tasks
 
 # How many jobs eight processes share where rows can be locked: the whole number takes
@@ -51,10 +51,11 @@ def run_all(worker_process, tmp_path, jobs, processes, threads):
             assert len(held) == processes, held
             return held
 
-        held = eventually(all_hold)
+        # On a busy machine many interpreters take minutes to start.
+        held = eventually(all_hold, 4 * DEADLINE)
         assert shut.runs() == []
         shut.open()
-        code = process.wait(600)
+        code = process.wait(6 * DEADLINE)
         assert code == 0, process.output
         # Nothing but a drain's own lines: no error, no warning.
         said = process.output.splitlines()

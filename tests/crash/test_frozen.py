@@ -9,6 +9,7 @@ from django_leasequeue.models import Job, Worker
 from django_leasequeue.states import Status
 from tests import tasks, worker_tasks
 from tests.helpers import eventually
+from tests.processes import freeze, thaw
 from tests.road import row
 from tests.workers import SETTINGS, end_leases, with_worker_tasks
 
@@ -22,14 +23,6 @@ def known():
         yield
 
 
-def freeze(process):
-    os.killpg(process.pid, signal.SIGSTOP)
-
-
-def thaw(process):
-    os.killpg(process.pid, signal.SIGCONT)
-
-
 def test_048_050_a_sleeper_changes_nothing_and_takes_new_work(
     worker_process, announcement
 ):
@@ -37,7 +30,7 @@ def test_048_050_a_sleeper_changes_nothing_and_takes_new_work(
     job = tasks.announce_then_wait.dispatch(announcement.path).job
     sleeper = worker_process(settings=SETTINGS)
     announcement.wait()
-    freeze(sleeper)
+    freeze(*sleeper.family())
     end_leases(Job.objects.all())
     other = worker_process("--drain", settings=SETTINGS)
     announcement.wait()
@@ -45,7 +38,7 @@ def test_048_050_a_sleeper_changes_nothing_and_takes_new_work(
     assert other.wait() == 0
     before = row(job)
     assert (before["status"], before["recoveries"]) == (Status.SUCCEEDED, 1)
-    thaw(sleeper)
+    thaw(*sleeper.family())
     announcement.release()
     sleeper.wait_for("its outcome is discarded")
     assert row(job) == before
@@ -62,16 +55,19 @@ def test_048_050_a_sleeper_changes_nothing_and_takes_new_work(
 @pytest.mark.parametrize("mode", ["--processes=1", "--in-process"])
 def test_048_a_sleeper_is_told_at_its_next_beat(worker_process, announcement, mode):
     """While the other still runs the job, and long before its own clock would say so."""
+    other = worker_process("--queues=other", settings={**SETTINGS, "LEASE": 600})
+    other.wait_for("is ready as worker")
     job = worker_tasks.wait_until_lost.dispatch(announcement.path).job
-    sleeper = worker_process(mode, settings={**SHORT, "LEASE": 24})
+    sleeper = worker_process(mode, settings={**SHORT, "LEASE": 30})
     first = announcement.wait().split()[0]
-    freeze(sleeper)
+    freeze(*sleeper.family())
+    # So that the other, which need not start first, takes it at once.
+    Job.objects.filter(pk=job.pk).update(queue="other")
     end_leases(Job.objects.all())
-    other = worker_process(settings={**SETTINGS, "LEASE": 600})
     assert announcement.wait().split()[0] != first
-    thaw(sleeper)
+    thaw(*sleeper.family())
     assert announcement.wait() == "lost"
-    assert "is lost: the row is in the name of" in sleeper.output
+    sleeper.wait_for("is lost: the row is in the name of")
     sleeper.wait_for("its outcome is discarded")
     [line] = [text for text in sleeper.output.splitlines() if "is discarded" in text]
     names = row(job)["worker_ids"].split()
@@ -80,7 +76,7 @@ def test_048_a_sleeper_is_told_at_its_next_beat(worker_process, announcement, mo
     assert row(job)["claims"] == 2
     Job.objects.filter(pk=job.pk).delete()
     for process in (sleeper, other):
-        os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
 
 
 def test_a_child_that_sleeps_alone_loses_nothing(worker_process, announcement):
@@ -100,9 +96,10 @@ def test_a_child_that_sleeps_alone_loses_nothing(worker_process, announcement):
 def test_nothing_is_renewed_for_a_child_that_is_stopped(worker_process, announcement):
     """Another worker runs its job when the lease ends, though its supervisor is well."""
     job = tasks.announce_then_wait.dispatch(announcement.path).job
-    process = worker_process("--processes=1", settings=SHORT)
+    # One thread, or it might take the job again itself should its lease end before the stop.
+    process = worker_process("--processes=1", "--threads=1", settings=SHORT)
     child = int(announcement.wait())
-    os.kill(child, signal.SIGSTOP)
+    freeze(child)
     process.wait_for("was stopped by a signal")
     eventually(lambda: Job.objects.expired().exists())
     other = worker_process("--drain", settings=SETTINGS)
@@ -111,7 +108,7 @@ def test_nothing_is_renewed_for_a_child_that_is_stopped(worker_process, announce
     assert other.wait() == 0
     before = row(job)
     assert (before["status"], before["recoveries"]) == (Status.SUCCEEDED, 1)
-    os.kill(child, signal.SIGCONT)
+    thaw(child)
     announcement.release()
     process.wait_for("its outcome is discarded")
     process.wait_for("goes on")
@@ -131,7 +128,7 @@ def test_047_a_clock_that_is_wrong_changes_nothing(worker_process, announcement,
     assert worker_process("--drain", settings=SETTINGS, env=wrong).wait() == 0
     assert (row(job)["status"], row(job)["claims"]) == (Status.RUNNING, 1)
     assert row(other)["status"] == Status.SUCCEEDED
-    freeze(healthy)
+    freeze(*healthy.family())
     end_leases(Job.objects.all())
     Worker.objects.all().delete()  # case 045: nothing is looked up through it
     late = worker_process("--drain", settings=SETTINGS, env=wrong)

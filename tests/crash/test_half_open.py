@@ -13,8 +13,10 @@ from tests.proxy import proxied
 from tests.road import row
 from tests.workers import SETTINGS, with_worker_tasks
 
-# A lease in which a statement may take 2 s: see worker.bounded.
-LEASE = {**SETTINGS, "LEASE": 12, "SAFETY_BUFFER": 1}
+SHORT = {"LEASE": 12, "SAFETY_BUFFER": 1}
+# A statement may take 2 s, a sixth of the shortest lease (see worker.bounded), but no job is
+# lost because a machine is busy.
+LONG = {**SETTINGS, "QUEUES": {"short": SHORT}}
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +31,8 @@ def known():
 def through_a_proxy(worker_process):
     with proxied() as (proxy, environment):
 
-        def start(*arguments):
-            return worker_process(*arguments, settings=LEASE, env=environment), proxy
+        def start(*arguments, settings=LONG):
+            return worker_process(*arguments, settings=settings, env=environment), proxy
 
         yield start
 
@@ -63,7 +65,7 @@ def test_an_outcome_is_stored_though_every_open_connection_is_dead(
 def test_a_run_is_told_that_its_lease_can_not_be_known(through_a_proxy, announcement):
     """Nothing comes through any more: before the lease ends the run is aborted."""
     job = worker_tasks.wait_until_lost.dispatch(announcement.path).job
-    process, proxy = through_a_proxy()
+    process, proxy = through_a_proxy(settings={**SETTINGS, **SHORT})
     announcement.wait()
     proxy.swallow()
     assert announcement.wait() == "lost"
@@ -71,8 +73,8 @@ def test_a_run_is_told_that_its_lease_can_not_be_known(through_a_proxy, announce
     assert row(job)["status"] == Status.RUNNING
     proxy.forward()
     # Nobody has it: it is this worker that runs it again, from its old connection's end.
-    eventually(lambda: row(job)["claims"] == 2)
-    assert row(job)["recoveries"] == 1
+    values = eventually(lambda: (v := row(job))["claims"] > 1 and v)
+    assert values["recoveries"] == values["claims"] - 1
     Job.objects.filter(pk=job.pk).delete()
     end(process)
 
@@ -81,7 +83,7 @@ def test_a_worker_starts_on_a_dead_line_and_works_once_it_is_not(worker_process)
     """What it asks the database before it starts is not waited for without end, either."""
     with proxied() as (proxy, environment):
         proxy.swallow()
-        process = worker_process(settings=LEASE, env=environment)
+        process = worker_process(settings=LONG, env=environment)
         process.wait_for("The worker starts")
         assert "The database does not answer yet" in process.output
         proxy.forward()
@@ -106,5 +108,5 @@ def test_097_098_an_outage_ends_no_worker_and_no_run(
     eventually(lambda: row(job)["status"] == Status.SUCCEEDED)
     assert (row(job)["claims"], row(job)["recoveries"]) == (1, 0)
     assert "was lost" not in process.output
-    assert process.output.count("Cannot ") <= 8
+    process.assert_few_troubles()
     end(process)

@@ -8,6 +8,7 @@ import pytest
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
 from tests import hooked
+from tests.helpers import DEADLINE
 from tests.hooked import SETTINGS
 from tests.road import row
 
@@ -19,8 +20,9 @@ def known(settings):
 
 @pytest.fixture
 def worker(worker_process):
-    """Start a real worker that knows the tasks of tests.hooked."""
-    return lambda *arguments: worker_process(*arguments, settings=SETTINGS)
+    """Start a real worker that knows the tasks of tests.hooked, and kills no slow child."""
+    patient = {"LEASEQUEUE_TEST_GRACE": f"{DEADLINE}"}
+    return lambda *arguments: worker_process(*arguments, settings=SETTINGS, env=patient)
 
 
 def test_a_stop_waits_for_callbacks(worker, announcement):

@@ -1,6 +1,5 @@
 """Real workers and jobs that kill them: only those are stopped, and nothing spins."""
 
-import os
 import re
 import signal
 
@@ -103,8 +102,7 @@ def test_four_lost_nodes_do_not_fail_a_healthy_long_job(worker, announcement):
         process = worker("--threads=2")
         for _ in jobs[: 1 if loss else 2]:
             announcement.wait()
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.kill()
         assert end_leases(Job.objects.all())
     assert row(jobs[0])["recoveries"] == 3  # the fourth is seen by whoever is next
     announcement.release(2)
@@ -113,7 +111,7 @@ def test_four_lost_nodes_do_not_fail_a_healthy_long_job(worker, announcement):
     assert (row(jobs[0])["recoveries"], row(jobs[0])["attempts"]) == (4, 1)
 
 
-@pytest.mark.parametrize("mode", ["--max-jobs=8", "--in-process"])
+@pytest.mark.parametrize("mode", ["--stop-after=8", "--in-process"])
 def test_without_a_process_for_it_a_job_waits_until_it_is_alone(
     worker, announcement, mode
 ):

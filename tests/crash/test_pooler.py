@@ -19,8 +19,8 @@ from tests.server_programs import ServerMissing
 from tests.workers import SETTINGS, end_leases, statuses, with_worker_tasks
 
 URL = "LEASEQUEUE_TEST_POSTGRES_URL"
-# Renewed after 4 s; a statement may take 2 s.
-SHORT = {**SETTINGS, "LEASE": 12, "SAFETY_BUFFER": 1}
+# Renewed after 5 s.
+SHORT = {**SETTINGS, "LEASE": 15, "SAFETY_BUFFER": 0}
 LIMITS = (
     "lock_timeout",
     "statement_timeout",
@@ -59,7 +59,7 @@ def worker(pooler, worker_process):
 def stop(process):
     process.send(signal.SIGTERM)
     assert process.wait() == 0
-    assert process.output.count("Cannot ") <= 2  # on a slow machine
+    process.assert_few_troubles()
     assert "Traceback" not in process.output
 
 
@@ -92,7 +92,7 @@ def test_101_every_verb_works_on_shared_sessions(worker, announcement):
     # Recovered, when its worker is gone with all its children.
     job = tasks.announce_then_wait.dispatch(announcement.path).job
     announcement.wait()
-    os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
     assert end_leases(Job.objects.all()) == 1
     process = worker()
     announcement.wait()

@@ -5,8 +5,6 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Duty, Job
 from django_leasequeue.worker.pruner import Pruner
@@ -42,7 +40,6 @@ def old(count):
         JobFactory(succeeded=True, finished_at=DatabaseNow(-2 * DAY))
 
 
-@pytest.mark.timeout(120)
 def test_166_a_pruner_that_is_killed_leaves_nothing_half_done():
     """Case 166: a step is done or not, the next pruner goes on from there.
 

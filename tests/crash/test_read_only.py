@@ -14,7 +14,7 @@ from django_leasequeue.states import Status
 from tests import tasks, worker_tasks
 from tests.helpers import eventually
 from tests.road import row
-from tests.workers import SETTINGS, end_leases, statuses, with_worker_tasks
+from tests.workers import SETTINGS, statuses, with_worker_tasks
 
 # Told that it can be renewed no more, a run has the buffer left.
 SHORT = {**SETTINGS, "LEASE": 12, "SAFETY_BUFFER": 4}
@@ -96,13 +96,13 @@ def test_a_run_that_can_not_be_renewed_is_told_in_time_and_run_again(
     announcement.wait()
     failover.begin()
     assert announcement.wait() == "lost"
-    assert not Job.objects.expired().exists()
     assert process.is_running
     failover.end()
-    assert end_leases(Job.objects.all()) == 1
-    announcement.wait()
+    # Once its lease has ended: the worker itself takes it again.
+    assert announcement.wait().endswith(" started")
     values = row(job)
-    assert (values["claims"], values["attempts"], values["recoveries"]) == (2, 0, 1)
+    assert values["claims"] > 1
+    assert (values["attempts"], values["recoveries"]) == (0, values["claims"] - 1)
     Job.objects.filter(pk=job.pk).delete()
     end(process)
 
@@ -110,5 +110,5 @@ def test_a_run_that_can_not_be_renewed_is_told_in_time_and_run_again(
 def end(process):
     process.send(signal.SIGTERM)
     assert process.wait() == 0
-    assert process.output.count("Cannot ") <= 8
+    process.assert_few_troubles()
     assert "Traceback" not in process.output

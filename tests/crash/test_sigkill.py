@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from django_leasequeue.models import Job
+from django_leasequeue.models import Job, Worker
 from django_leasequeue.states import Status
 from tests import tasks, worker_tasks
 from tests.helpers import eventually
@@ -54,7 +54,7 @@ def test_a_killed_childs_job_runs_again_and_its_sibling_notices_nothing(
 def test_a_killed_childs_job_is_pending_before_anybody_takes_it(worker, announcement):
     job = tasks.announce_then_wait.dispatch(announcement.path).job
     # Patient, since on a machine under load the row may be given back only after a while.
-    process = worker("--processes=1", "--max-jobs=1", "--shutdown-timeout=600")
+    process = worker("--processes=1", "--stop-after=1", "--shutdown-timeout=600")
     child = int(announcement.wait())
     # While its child is dead the supervisor is told to stop: no other child starts.
     process.send(signal.SIGTERM)
@@ -65,6 +65,8 @@ def test_a_killed_childs_job_is_pending_before_anybody_takes_it(worker, announce
     assert (values["status"], values["recoveries"]) == (Status.PENDING, 1)
     assert "killed by SIGKILL" in values["errors"][-1]["message"]
     assert values["processing_token"] is None
+    told = [(event.kind, event.data.get("how")) for event in job.timeline()]
+    assert told[1:] == [("claimed", None), ("worker_lost", "killed by SIGKILL")]
 
 
 def test_153_an_idle_child_that_is_killed_is_reaped_and_replaced(worker):
@@ -84,16 +86,19 @@ def test_153_children_of_a_killed_supervisor_stop(worker, announcement):
     job = tasks.announce_then_wait.dispatch(announcement.path).job
     process = worker("--processes=2", "--threads=1", "--shutdown-timeout=600")
     announcement.wait()
-    eventually(lambda: process.output.count("is ready as worker") == 2)
+    eventually(lambda: Worker.objects.count() == 2)
     children = process.children()
     process.send(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    # The idle one goes at once, the busy one brings its job to its end.
+    # The idle one goes at once, the busy one brings its job to its end. Nobody but they can
+    # take their rows away.
     eventually(lambda: [is_alive(pid) for pid in children].count(True) == 1)
+    assert [one.name for one in Worker.objects.all()] == [row(job)["worker"]]
     assert row(job)["status"] == Status.RUNNING
     announcement.release()
     eventually(lambda: not any(is_alive(pid) for pid in children))
     assert row(job)["status"] == Status.SUCCEEDED
+    assert not Worker.objects.exists()
     assert "The supervisor is gone" in process.output
 
 
@@ -113,8 +118,7 @@ def test_044_when_all_are_killed_the_next_worker_recovers_at_the_leases_end(
     job = tasks.announce_then_wait.dispatch(announcement.path).job
     process = worker()
     announcement.wait()
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
     assert row(job)["status"] == Status.RUNNING
     other = tasks.add.dispatch(1, 1).job
     assert worker("--drain").wait() == 0
@@ -127,14 +131,15 @@ def test_044_when_all_are_killed_the_next_worker_recovers_at_the_leases_end(
     values = row(job)
     assert values["status"] == Status.SUCCEEDED
     assert (values["recoveries"], values["attempts"], values["claims"]) == (1, 1, 2)
+    told = [event.kind for event in job.timeline()]
+    assert told[1:] == ["claimed", "worker_lost", "claimed", "succeeded"]
 
 
 def test_068_an_idle_worker_recovers_without_being_asked(worker, announcement):
     job = tasks.announce_then_wait.dispatch(announcement.path).job
     killed = worker()
     announcement.wait()
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
+    killed.kill()
     process = worker()
     process.wait_for("is ready as worker")
     end_leases(Job.objects.all())

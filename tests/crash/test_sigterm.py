@@ -106,6 +106,8 @@ def test_what_runs_past_the_timeout_is_given_back_uncounted(
     process.send(signal.SIGTERM)
     assert process.wait() == 0
     assert_given_back(job)
+    told = [(event.kind, event.data.get("why")) for event in job.timeline()]
+    assert told[1:] == [("claimed", None), ("released", "worker_stops")]
 
 
 @pytest.mark.parametrize("mode", ["--processes=1", "--in-process"])

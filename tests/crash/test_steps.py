@@ -10,6 +10,7 @@ from django_leasequeue.models import Job, Step
 from django_leasequeue.states import Status
 from tests import worker_tasks
 from tests.helpers import eventually
+from tests.processes import freeze, thaw
 from tests.road import row
 from tests.workers import SETTINGS, end_leases, with_worker_tasks
 
@@ -82,8 +83,7 @@ def test_when_all_are_killed_the_next_worker_resumes_at_the_second(
     killed = heard(announcement, "first")
     announcement.release()
     heard(announcement, "between")
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
     assert end_leases(Job.objects.all()) == 1
     announcement.release(2)
     assert worker("--drain").wait() == 0
@@ -113,7 +113,7 @@ def test_a_sleeper_records_no_step(worker, announcement):
     job = dispatch(announcement)
     sleeper = worker("--threads=1")
     slow = heard(announcement, "first")
-    os.killpg(sleeper.pid, signal.SIGSTOP)
+    freeze(*sleeper.family())
     end_leases(Job.objects.all())
     process = worker("--threads=1")
     quick = heard(announcement, "first")
@@ -122,7 +122,7 @@ def test_a_sleeper_records_no_step(worker, announcement):
     before = Step.objects.values().get()
     assert before["result"] == ["first", quick]
     # The sleeper's own step ends now, and can't be recorded; the other goes on to its end.
-    os.killpg(sleeper.pid, signal.SIGCONT)
+    thaw(*sleeper.family())
     announcement.release(3)
     sleeper.wait_for("is discarded")
     eventually(lambda: is_done(job))

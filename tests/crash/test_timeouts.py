@@ -158,6 +158,8 @@ def test_siblings_of_a_killed_child_run_again_uncounted(worker, announcement):
         assert (values["status"], values["claims"]) == (Status.RUNNING, 2)
         assert (values["attempts"], values["recoveries"]) == (0, 0)
         assert values["errors"] == []
+        told = [event.data.get("why") for event in sibling.timeline()]
+        assert "neighbour_timeout" in told
     announcement.release()
     assert_done(siblings[0])
     assert row(siblings[0])["attempts"] == 1
@@ -203,9 +205,9 @@ def test_a_child_calls_what_follows_a_run_that_was_killed_with_another(
     assert announcement.is_silent()
 
 
-def test_max_jobs_counts_a_job_that_was_killed(supervise, announcement):
+def test_stop_after_counts_a_job_that_was_killed(supervise, announcement):
     overrunning.sleep_in_c.dispatch(announcement.path)
-    with supervise(threads=1, max_jobs=1) as supervised:
+    with supervise(threads=1, stop_after=1) as supervised:
         later = tasks.add.dispatch(1, 1).job
         supervised.thread.result()
     assert supervised.progress.counts == {"failed": 1}

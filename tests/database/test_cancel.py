@@ -44,6 +44,27 @@ def test_pending_job_is_cancelled_at_once():
     assert job.finished_at is not None
 
 
+def test_one_job_by_its_instance(django_capture_on_commit_callbacks):
+    """The instance is then as the row is; what has ended stays as it is."""
+    job, ended, other = JobFactory(), JobFactory(succeeded=True), JobFactory()
+    assert job.cancel() is True
+    assert (job.status, job.is_final) == (Status.CANCELLED, True)
+    assert job.cancel() is False
+    assert ended.cancel() is False
+    assert ended.status == Status.SUCCEEDED
+    assert async_to_sync(other.acancel)() is True
+    assert job.cancel.alters_data and job.acancel.alters_data
+    running = JobFactory(leased=True)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert running.cancel() is True
+    running.refresh_from_db()
+    assert running.cancel_requested_at is not None
+    pk = other.pk
+    Job.objects.filter(pk=pk).delete()
+    assert other.cancel() is False
+    assert other.pk == pk
+
+
 def test_pending_job_gives_up_its_dedup_id():
     job = add.using(dedup="k").dispatch(1, 2).job
     Job.objects.filter(pk=job.pk).cancel()

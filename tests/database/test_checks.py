@@ -13,11 +13,15 @@ from django.db import connection, connections
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.utils import ConnectionHandler
 
-from django_leasequeue import checks
+from django_leasequeue import checks, registry
 from django_leasequeue.db.advice import from_server
+from django_leasequeue.models import GroupWait
+from django_leasequeue.states import AWAITS_GROUP, AWAITS_SLOT
+from tests.factories import JobFactory
 from tests.helpers import new_connection
 from tests.models import Effect
 from tests.processes import ROOT
+from tests.road import toy
 
 # The name of this app's last migration.
 LAST = max(f.stem for f in ROOT.glob("django_leasequeue/migrations/0*.py"))
@@ -83,6 +87,60 @@ def test_django_runs_the_checks(settings):
     MigrationRecorder(connection).record_unapplied("leasequeue", LAST)
     found = ids(run_checks(databases=["default"]))
     assert {"E004", "W111"} <= set(found)
+
+
+def test_w115_pending_jobs_of_a_task_that_is_gone():
+    first = JobFactory(task="shop.tasks.gone")
+    for blocked in (0, AWAITS_SLOT, AWAITS_GROUP):
+        other = JobFactory(task="shop.tasks.gone", blocked=blocked)
+    GroupWait.objects.create(job=other, group="g")
+    JobFactory(task="shop.tasks.ended", succeeded=True)
+    [message] = asked()
+    assert ids([message]) == ["W115"]
+    assert ", 4 are of the task 'shop.tasks.gone'" in message.msg
+    assert f"; job {first.pk} is one." in message.msg
+    assert "--task shop.tasks.gone" in message.hint
+
+
+def test_w115_a_name_it_had_before_is_known():
+    def renamed(): ...
+
+    JobFactory(task="tests.tasks.former", args=[], kwargs={})
+    with toy(renamed, aliases="tests.tasks.former"):
+        assert asked() == []
+    assert ids(asked()) == ["W115"]
+
+
+def test_w116_arguments_that_no_longer_bind():
+    """Of any number of jobs of one task one is named."""
+
+    def narrower(order): ...
+
+    with toy(narrower) as narrower:
+        narrower.dispatch(1)
+        first = JobFactory(task=narrower.name, args=[1, 2], kwargs={})
+        JobFactory(task=narrower.name, args=[], kwargs={"shop": 1})
+        JobFactory(task=narrower.name, args=[], kwargs={}, failed=True)
+        [message] = asked()
+    assert ids([message]) == ["W116"]
+    assert f"2 of the task {narrower.name!r}" in message.msg
+    assert f"job {first.pk} " in message.msg and "Arguments don't fit" in message.msg
+
+
+def test_w116_columns_that_are_no_arguments():
+    def wrong(): ...
+
+    with toy(wrong) as wrong:
+        JobFactory(task=wrong.name, args={"a": 1}, kwargs={})
+        [message] = asked()
+    assert ids([message]) == ["W116"] and "no JSON list" in message.msg
+
+
+def test_stale_jobs_are_not_told_where_modules_are_missing():
+    """Their tasks may be in them."""
+    JobFactory(task="shop.tasks.gone")
+    with mock.patch.object(registry, "autodiscover", side_effect=ImportError):
+        assert asked() == []
 
 
 def test_w105_sqlite_without_wal(tmp_path):

@@ -5,6 +5,7 @@ from math import inf
 import pytest
 from django.db import OperationalError
 
+from django_leasequeue import clock
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
 from django_leasequeue.worker import doubtful
@@ -12,7 +13,7 @@ from django_leasequeue.worker.claimer import Claimer
 from django_leasequeue.worker.wakeup import Wakeup
 from tests.factories import JobFactory
 from tests.helpers import failing
-from tests.road import row, unwritable
+from tests.road import row, statements, unwritable
 from tests.workers import options
 
 QUERYSET = type(Job.objects.none())
@@ -111,6 +112,24 @@ def test_a_drain_announces_every_claim(leases, awake):
     assert [kind for kind, *_ in leases.said] == ["announce"] * 3
 
 
+@pytest.mark.parametrize(("lease", "every"), [(300, 5), (120, 2), (6, 1)])
+def test_past_leases_are_looked_for_now_and_then(
+    leases, awake, settings, monkeypatch, lease, every
+):
+    """Other looks are one statement each; the first also asks for forgotten jobs and slots."""
+    settings.LEASEQUEUE = {"LEASE": lease, "SAFETY_BUFFER": 1}
+    now = clock.now()
+    monkeypatch.setattr("django_leasequeue.worker.claimer.clock.now", lambda: now)
+    claimer = Claimer(options(), "host:1", leases, awake)
+    sent = []
+    for step in (0, 0.1, every - 0.2, 0.2):
+        now += step
+        with statements() as seen:
+            claimer.claim(1)
+        sent.append(len(seen))
+    assert sent == [4, 1, 1, 2]
+
+
 def test_a_drain_looks_for_past_leases_before_it_finds_nothing(leases, awake):
     """And not while there are others to be run."""
     claimer = Claimer(options(drain=True), "host:1", leases, awake)
@@ -146,23 +165,6 @@ def test_what_a_claim_took_whose_answer_was_lost_is_not_orphaned(
     assert ("announce", claimed.token) in leases.said
     assert leases.said[-1] == ("claimed", claimed.token, [job.id])
     assert (row(job)["attempts"], row(job)["recoveries"]) == (0, 0)
-
-
-def test_expired_leases_are_looked_for_once_in_two_seconds(claimer, monkeypatch):
-    looked, real = [], QUERYSET.claim
-
-    def claim(self, *args, expired, **kwargs):
-        looked.append(expired)
-        return real(self, *args, expired=expired, **kwargs)
-
-    monkeypatch.setattr(QUERYSET, "claim", claim)
-    now = [1000.0]
-    monkeypatch.setattr("django_leasequeue.clock.now", lambda: now[0])
-    claimer = Claimer(options(), "host:1", Leases(), Wakeup())
-    for seconds in (0, 1.0, 0.8, 0.4, 0.2):
-        now[0] += seconds
-        claimer.claim(1)
-    assert looked == [True, False, False, True, False]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -19,7 +19,7 @@ from django_leasequeue.db.errors import in_transaction, is_lock_wait
 from django_leasequeue.models import Job
 from tests.factories import JobFactory
 from tests.helpers import DEADLINE, eventually, in_thread, new_connection, together
-from tests.road import connection_lost, deadlock
+from tests.road import connection_lost, deadlock, time_of_reruns
 
 transactional = pytest.mark.django_db(transaction=True)
 
@@ -80,6 +80,36 @@ def test_a_write_that_is_refused_as_all_are():
             if is_vendor("sqlite"):
                 run("PRAGMA query_only = OFF")
     assert kinds(found[0]) == {"unwritable"}
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(1047, {"unwritable"}), (1180, {"lost"})]
+)
+def test_a_node_of_galera_without_the_others(number, expected):
+    """It refuses each statement, or tells of a COMMIT that nobody knows what became of."""
+    skip_unless(is_vendor("mysql"), "not on this database")
+    with caught(OperationalError) as found:
+        run("SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = %s", [number])
+    assert kinds(found[0]) == expected
+
+
+@transactional
+def test_a_node_that_is_not_ready_is_asked_again():
+    """Alone, where nothing was done yet; in somebody's transaction it is raised."""
+    skip_unless(is_vendor("mysql"), "not on this database")
+    tries = []
+
+    def ask():
+        tries.append(1)
+        if len(tries) == 1:
+            run("SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = 1047")
+        return "answer"
+
+    assert db.rerun(ask, using="default", seconds=DEADLINE) == "answer"
+    tries.clear()
+    with caught(OperationalError) as found:
+        db.rerun(ask, using="default", seconds=DEADLINE)
+    assert found[0].args[0] == 1047
 
 
 # --- Violations
@@ -434,7 +464,7 @@ def test_rerun_ends():
         last.append(deadlock())
         raise last[-1]
 
-    with pytest.raises(OperationalError) as info:
+    with time_of_reruns(), pytest.raises(OperationalError) as info:
         db.rerun(never, using="default", seconds=0.2)
     assert info.value is last[-1]
     assert len(last) > 1

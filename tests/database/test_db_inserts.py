@@ -1,11 +1,13 @@
 """Rows inserted by db.insert_rows are those that the ORM would have made."""
 
 import datetime as dt
+from unittest import mock
 
 import pytest
 from django.db import connection
 
 from django_leasequeue import db
+from django_leasequeue.db.inserts import told_ids
 from django_leasequeue.models import Job
 from tests.road import statements
 
@@ -93,6 +95,18 @@ def test_instants_are_the_databases():
     row = {"task": "a", "run_at": db.DatabaseNow(60), "created_at": db.DatabaseNow()}
     job = Job.objects.get(pk=db.insert_row(Job.objects.all(), row))
     assert job.run_at - job.created_at == dt.timedelta(minutes=1)
+
+
+def test_the_ids_of_the_last_try_count():
+    """A MariaDB in a cluster runs a refused INSERT again and sends the ids of both tries.
+
+    So it was seen on Galera 26.4, whose server can't be told to refuse at will.
+    """
+    cursor = mock.Mock()
+    cursor.fetchall.return_value = [(712,), (732,)]
+    assert told_ids(cursor, 1) == [732]
+    cursor.fetchall.return_value = [(1,), (4,), (7,), (10,)]
+    assert told_ids(cursor, 2) == [7, 10]
 
 
 def test_no_rows_are_no_statement():

@@ -8,11 +8,12 @@ import pytest
 from django.db import connection, connections, transaction
 
 from django_leasequeue import db
+from django_leasequeue.db.transactions import read_committed
 from django_leasequeue.models import Job
 from tests.factories import JobFactory
 from tests.helpers import in_thread
 from tests.models import Effect
-from tests.road import statements
+from tests.road import isolation, statements
 
 transactional = pytest.mark.django_db(transaction=True)
 
@@ -171,6 +172,25 @@ def test_reads_are_fresh(row_locks, second_connection, level):
 def test_reads_are_fresh_outside_of_transactions():
     """Each statement is its own then, whatever the level."""
     assert db.reads_are_fresh(connections["default"])
+
+
+@transactional
+def test_read_committed_is_for_its_own_transaction(row_locks):
+    """Not for those that its callbacks begin, nor for later ones."""
+    seen = []
+
+    def note():
+        with transaction.atomic():
+            seen.append(db.reads_are_fresh(connections["default"]))
+
+    with isolation("repeatable read"):
+        with read_committed("default"):
+            transaction.on_commit(note)
+        note()
+        with contextlib.suppress(ZeroDivisionError), read_committed("default"):
+            raise ZeroDivisionError
+        note()
+    assert seen == [False, False, False]
 
 
 @transactional

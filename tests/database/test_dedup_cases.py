@@ -241,7 +241,7 @@ def test_043_extend_during_a_run(django_capture_on_commit_callbacks):
     """The window moves, the run does not notice."""
     first = dispatch(dedup=Dedup("k", ttl=600)).job
     (running,) = claim()
-    Job.objects.filter(pk=first.pk).update(dedup_until=DatabaseNow(5))
+    Job.objects.filter(pk=first.pk).update(dedup_until=DatabaseNow(60))
     before = row(first)
     with django_capture_on_commit_callbacks(execute=True):
         assert dispatch(dedup=Dedup("k", ttl=1, extend=True)).outcome == "extended"

@@ -326,7 +326,7 @@ def test_the_rules(settings):
     run_state_machine_as_test(
         World,
         settings=hypothesis_settings(
-            max_examples=40,
+            max_examples=25,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),

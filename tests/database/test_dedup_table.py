@@ -279,6 +279,7 @@ DEFAULTS = {
     "suppressed": 0,
     "last_suppressed_at": None,
     "concurrency_key": None,
+    "concurrency_limit": None,
     "blocked": False,
     "schedule": None,
     "tick": None,
@@ -290,6 +291,8 @@ DEFAULTS = {
     "started_at": None,
     "last_attempted_at": None,
     "finished_at": None,
+    "dispatched_by": None,
+    "events": None,
 }
 
 

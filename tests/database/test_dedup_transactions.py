@@ -31,7 +31,14 @@ from tests.callers import caller
 from tests.factories import JobFactory
 from tests.helpers import failing
 from tests.models import Effect
-from tests.road import claim, connection_lost, row, statements, table
+from tests.road import (
+    claim,
+    connection_lost,
+    row,
+    statements,
+    table,
+    time_of_reruns,
+)
 from tests.tasks import add, record_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -268,6 +275,7 @@ def test_passing_trouble_outside_that_stays(trouble, way, dispatch):
     always = failing(error_of(trouble), times=10**6, match=statement)
     with (
         time_limit(0.3),
+        time_of_reruns(),
         always as refused,
         pytest.raises(DispatchConflict, match="others were in the way") as caught,
     ):
@@ -519,10 +527,13 @@ def test_a_shorter_lock_timeout_of_the_project_stays():
 
 
 @on_postgres
+@pytest.mark.parametrize(
+    "options", [{}, {"prepare_threshold": 1}, {"prepare_threshold": 0}]
+)
 @both_ways
-def test_parameters_bound_by_the_server(dispatch):
-    """The statements go through with OPTIONS["server_side_binding"], too."""
-    with server_side_binding():
+def test_parameters_bound_by_the_server(dispatch, options):
+    """With OPTIONS["server_side_binding"], also of statements that the server keeps."""
+    with server_side_binding(options):
         assert dispatch().added
         assert not dispatch().added
         assert dispatch(Dedup("k", replace=True)).outcome == "replaced"
@@ -536,9 +547,9 @@ def test_parameters_bound_by_the_server(dispatch):
 
 
 @contextmanager
-def server_side_binding():
+def server_side_binding(more):
     usual = connection.settings_dict
-    options = {**usual.get("OPTIONS", {}), "server_side_binding": True}
+    options = {**usual.get("OPTIONS", {}), "server_side_binding": True, **more}
     connection.close()
     connection.settings_dict = {**usual, "OPTIONS": options}
     try:

@@ -27,6 +27,8 @@ def test_033_names_and_ids_are_exact():
     for word in words:
         assert Job.objects.get(dedup_id=word).id == jobs[word]
         assert dispatch(dedup=word).job.id == jobs[word]
+    # No queue has blanks at an end.
+    for word in [word for word in words if word == word.strip()]:
         dispatch(queue=word)
         assert Job.objects.filter(queue=word).count() == 1
 

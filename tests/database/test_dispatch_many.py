@@ -337,7 +337,7 @@ def test_036_two_tasks_with_one_id_in_a_batch():
 def test_windows():
     """A batch extends and replaces as single dispatches do."""
     first = Job.objects.dispatch(add, [1, 2], dedup=Dedup("k", ttl=60), delay=60).job
-    Job.objects.filter(pk=first.id).update(dedup_until=DatabaseNow(5))
+    Job.objects.filter(pk=first.id).update(dedup_until=DatabaseNow(50))
     before = row(first)
     asked = Dedup("k", ttl=60, extend=True)
     swap = Dedup("j", replace=True)

@@ -36,7 +36,7 @@ JOBS = {
     "held": (Status.RUNNING, {"leased": True}),
     "held to the end": (
         Status.RUNNING,
-        {"leased": True, "processing_until": DatabaseNow(10)},
+        {"leased": True, "processing_until": DatabaseNow(29)},
     ),
     "lease past": (Status.RUNNING, {"expired": True}),
     "asked to rerun": (Status.RUNNING, {"leased": True, "rerun": True}),
@@ -70,6 +70,7 @@ def held(job):
         lost_alone=0,
         claims=job.claims,
         round=1,
+        concurrency_key=job.concurrency_key,
         errors_text="[]",
         worker="host:1",
         token=TOKEN,
@@ -106,6 +107,7 @@ USES = {
     "prune": [prune_all],
     "cancel": [lambda jobs: Job.objects.filter(pk__in=ids(jobs)).cancel()],
     "retry": [lambda jobs: Job.objects.filter(pk__in=ids(jobs)).retry()],
+    "run_now": [lambda jobs: Job.objects.filter(pk__in=ids(jobs)).run_now()],
     "progress": [
         lambda jobs: [Job.objects.progress(held(job), '{"done":1}') for job in jobs]
     ],
@@ -119,6 +121,10 @@ USES = {
         settling(Cancelled()),
         settling(Released()),
     ],
+    "force_release": [
+        lambda jobs: Job.objects.filter(pk__in=ids(jobs)).force_release()
+    ],
+    "remove": [lambda jobs: Job.objects.filter(pk__in=ids(jobs)).remove()],
     "release": [
         lambda jobs: Job.objects.release(TOKEN),
         lambda jobs: Job.objects.release(TOKEN, death="killed by SIGKILL"),
@@ -158,7 +164,8 @@ def test_every_verb_and_state_is_driven():
     """A verb or state that is added is driven here too."""
     assert set(USES) == set(TRANSITIONS)
     assert {status for status, _ in JOBS.values()} == {*Status}
-    assert set(TRANSITIONS) | {"dispatch", "pause"} == set(transitions.__all__)
+    of_no_state = {"dispatch", "groups", "pause", "schedule", "tally"}
+    assert set(TRANSITIONS) | of_no_state == set(transitions.__all__)
 
 
 @each
@@ -169,7 +176,7 @@ def test_edge(verb, number):
         if before["status"] not in starts:
             assert after == before, kind
         if after is None:
-            assert verb == "prune", kind
+            assert verb in ("prune", "remove"), kind
         elif after != before:
             assert after["status"] in ends, kind
 
@@ -186,13 +193,18 @@ def test_no_verb_acts_twice(verb, number):
         assert after == before, kind
 
 
+ASK_FOR_NONE = {
+    *("claim", "cancel", "prune", "retry", "run_now", "force_release", "remove")
+}
+
+
 @pytest.mark.parametrize(
     "verb, number",
     [
         (verb, number)
         for verb, uses in USES.items()
         for number in range(len(uses))
-        if verb not in ("claim", "cancel", "prune", "retry")  # they ask for none
+        if verb not in ASK_FOR_NONE
     ],
 )
 def test_another_token_changes_nothing(verb, number):
@@ -215,9 +227,22 @@ BECOMES = {
         "asked to rerun": "pending",
         "asked to stop": "cancelled",
     },
+    "force_release": {
+        "held": "pending",
+        "held to the end": "pending",
+        "lease past": "pending",
+        "asked to rerun": "pending",
+        "lost when asked to rerun": "pending",
+        "asked to stop": "cancelled",
+        "lost when asked to stop": "cancelled",
+    },
     "renew": {},
     "retry": dict.fromkeys(["succeeded", "failed", "cancelled"], "pending"),
+    "run_now": {},
     "prune": dict.fromkeys(["succeeded", "failed", "cancelled"]),
+    "remove": dict.fromkeys(
+        ["due", "delayed", "blocked", "succeeded", "failed", "cancelled"]
+    ),
 }
 
 

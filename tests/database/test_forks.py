@@ -52,7 +52,7 @@ def fork(*_, **__):
         return
     # One that goes on waits for threads that it does not have.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(20)
+    signal.alarm(120)
 
 
 def fork_and_raise(*_, **__):

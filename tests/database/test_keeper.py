@@ -125,10 +125,10 @@ def unreleasable(monkeypatch):
     """A set of tokens whose release fails."""
     tokens, real = set(), type(Job.objects.all()).release
 
-    def release(self, token, *args):
+    def release(self, token, *args, **options):
         if token in tokens:
             raise refused()
-        return real(self, token, *args)
+        return real(self, token, *args, **options)
 
     monkeypatch.setattr(type(Job.objects.all()), "release", release)
     return tokens
@@ -322,6 +322,7 @@ def test_close_waits_no_longer_than_it_may(failures):
     with in_thread(lambda: kept.keeper.close(0.2)):
         pass
     assert row(job)["status"] == Status.RUNNING
+    kept.keeper._thread.join(60)
 
 
 def test_a_claim_of_which_nothing_is_known_is_looked_for_for_a_while(monkeypatch):

@@ -230,6 +230,28 @@ def test_what_they_raise_changes_nothing(go, good, bad, broken, caplog):
 
 
 @contextlib.contextmanager
+def can_not_report(context):
+    try:
+        yield
+    except Exception as error:
+        raise RuntimeError(f"no report of {error}") from error
+
+
+def refuse(card):
+    raise ValueError(f"{card} was refused")
+
+
+@pytest.mark.parametrize("redact", [None, "card"])
+def test_what_a_task_hides_is_not_logged(redact, caplog):
+    """Though what they raise quotes the task's error and has it for its cause."""
+    with listed("can_not_report"):
+        run(refuse, "4111-1111", options={"redact": redact})
+    assert [r for r in caplog.records if r.exc_info]
+    assert "no report of" in caplog.text and "in refuse" in caplog.text
+    assert ("4111" in caplog.text) is (redact is None)
+
+
+@contextlib.contextmanager
 def leaves_open(context):
     transaction.atomic().__enter__()
     yield

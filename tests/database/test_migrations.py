@@ -6,12 +6,13 @@ import sys
 import uuid
 
 import pytest
+from django.apps import apps
 from django.core import checks
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from django_leasequeue.db import DatabaseNow, PartialIndex
+from django_leasequeue.db import DatabaseNow, PartialIndex, PartialUnique
 from django_leasequeue.models import Job, Worker
 from django_leasequeue.selection import Selection
 from django_leasequeue.states import FINAL, Status
@@ -48,6 +49,25 @@ def django(*arguments, **environment):
 
 
 # --- The code and its migrations
+
+
+@changes_tables
+@pytest.mark.parametrize("home", ["default", "other"])
+def test_tables_are_made_where_a_router_keeps_them(settings, home):
+    """Migrated elsewhere, `migrate --database other` makes none, and no index or trigger."""
+
+    class Router:
+        def allow_migrate(self, db, app_label, **hints):
+            return db == home if app_label == APP else None
+
+    settings.DATABASE_ROUTERS = [Router()]
+    with scratch_database("other"):
+        made = set(connections["other"].introspection.table_names())
+        assert "django_migrations" in made
+        tables = {
+            model._meta.db_table for model in apps.get_app_config(APP).get_models()
+        }
+        assert tables & made == (tables if home == "other" else set())
 
 
 @changes_tables
@@ -169,6 +189,29 @@ def test_partial_index_as_a_migration_writes_it():
     again = PartialIndex(*args, **kwargs)
     assert again == index.clone() == index
     assert again != PartialIndex(*args, **{**kwargs, "where": {"status": "running"}})
+
+
+def test_a_unique_constraint_leaves_out_rows_that_never_violate_it():
+    """Where the database can; where it can't there is one all the same."""
+    made = constraint("leasequeue_tick")
+    assert (made["columns"], made["unique"]) == (["schedule", "tick"], True)
+    if connections["default"].vendor == "postgresql":
+        sql = "SELECT indexdef FROM pg_indexes WHERE indexname = 'leasequeue_tick'"
+    elif connections["default"].vendor == "sqlite":
+        sql = "SELECT sql FROM sqlite_master WHERE name = 'leasequeue_tick'"
+    else:
+        return
+    [(made_by,)] = query("default", sql)
+    assert "WHERE" in made_by
+
+
+def test_partial_unique_as_a_migration_writes_it():
+    [unique] = [c for c in Job._meta.constraints if c.name == "leasequeue_tick"]
+    path, args, kwargs = unique.deconstruct()
+    assert path == "django_leasequeue.db.PartialUnique"
+    again = PartialUnique(*args, **kwargs)
+    assert again == unique.clone() == unique
+    assert again != PartialUnique(*args, **{**kwargs, "where": {"tick__isnull": False}})
 
 
 def test_181_indexes_are_short_enough():
@@ -339,6 +382,17 @@ def test_188_dispatch_says_what_to_migrate(damage, dispatch):
     [note] = info.value.__notes__
     assert "are missing or not those of this version" in note
     assert f"'manage.py migrate {APP} --database other'" in note
+
+
+@changes_tables
+def test_188_a_command_says_once_what_to_migrate():
+    """It is told by the verb and by the command around it."""
+    with scratch_database() as using:
+        with connections[using].cursor() as cursor:
+            cursor.execute("DROP TABLE leasequeue_job")
+        with pytest.raises(CommandError) as info:
+            call_command("jobs", "why", "7", database=using)
+    assert str(info.value).count("are missing or not those of this version") == 1
 
 
 def test_other_errors_say_nothing_of_migrations():

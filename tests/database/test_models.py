@@ -65,6 +65,7 @@ def test_job_starts_as():
         "suppressed": 0,
         "last_suppressed_at": None,
         "concurrency_key": None,
+        "concurrency_limit": None,
         "blocked": 0,
         "schedule": None,
         "tick": None,
@@ -76,6 +77,8 @@ def test_job_starts_as():
         "started_at": None,
         "last_attempted_at": None,
         "finished_at": None,
+        "dispatched_by": None,
+        "events": None,
     }
 
 

@@ -55,6 +55,15 @@ def test_of_one_queue_and_database(said):
     assert (Job.objects.count(), Job.objects.using("other").count()) == (1, 0)
 
 
+def test_a_queue_that_is_nobodys_is_asked_about(said, settings):
+    with pytest.raises(CommandError, match=r"names the queue 'mial' .* Misspelt"):
+        said("--queue=mial")
+    settings.LEASEQUEUE = {"QUEUES": {"mial": {}}}
+    assert said("--queue=mial") == "Removed 0 jobs.\n"
+    JobFactory(queue="waiting")
+    assert said("--queue=waiting") == "Removed 0 jobs.\n"
+
+
 def test_tasks_whose_rules_are_not_known_lose_nothing(said, monkeypatch):
     """A module that can't be imported may hold a task that keeps its jobs."""
 

@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError
 
 from django_leasequeue.db import DatabaseNow
-from django_leasequeue.models import Duty, Job
+from django_leasequeue.models import Duty, Job, Tally
 from django_leasequeue.transitions import prune as pruning
 from django_leasequeue.worker import pruner as module
 from django_leasequeue.worker.duties import Turn
@@ -36,7 +36,8 @@ def old(count=1):
 
 def end_lease():
     """As if the lease's time had gone by."""
-    assert Duty.objects.update(held_until=DatabaseNow(-1)) == 1
+    rows = Duty.objects.filter(name="prune")
+    assert rows.update(held_until=DatabaseNow(-1)) == 1
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_the_duty_of_one_that_is_gone_is_anothers():
     assert other.take()
     slow.give_back(0)
     assert other.keep()
-    assert Duty.objects.get().holder == "other"
+    assert Duty.objects.get(name="prune").holder == "other"
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["there", "not yet made"])
@@ -110,13 +111,15 @@ def test_of_many_at_once_one_gets_it(there):
 
 
 def test_it_prunes_and_says_so(pruner, caplog):
+    """After the minutes have been counted in which those ended that go."""
     old(3)
     JobFactory(succeeded=True)
     with caplog.at_level(logging.INFO, "django_leasequeue.worker"):
         pruner()
         eventually(lambda: Job.objects.count() == 1)
+        assert Tally.objects.exists()
         eventually(lambda: "Removed finished jobs: 3 succeeded." in caplog.text)
-    eventually(lambda: Duty.objects.get().holder == "")
+    eventually(lambda: Duty.objects.get(name="prune").holder == "")
 
 
 def test_it_leaves_to_another_what_another_does(pruner):
@@ -185,7 +188,7 @@ def test_one_that_lost_its_duty_ends(monkeypatch):
     monkeypatch.setattr(one._turn, "keep", keep)
     one._look()
     assert steps == [7, 5]
-    assert Duty.objects.get().holder == "another"
+    assert Duty.objects.get(name="prune").holder == "another"
 
 
 def test_a_long_prune_is_followed_by_a_long_pause(monkeypatch):

@@ -10,11 +10,16 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from django_leasequeue import db, results
+from django_leasequeue import Concurrency, db, results, slots
 from django_leasequeue.dedup import Dedup
-from django_leasequeue.models import Job, Queue
+from django_leasequeue.models import Job, Queue, Slots, Worker
+from django_leasequeue.monitoring import figures, overview, stale
+from django_leasequeue.monitoring import queues as queue_figures
 from django_leasequeue.outcomes import Failed, Succeeded
 from django_leasequeue.transitions import prune as pruning
+from django_leasequeue.transitions.groups import Seen
+from django_leasequeue.why import ahead
+from tests.admin.looking import make_worker
 from tests.backlog import analyze, multiply
 from tests.factories import JobFactory
 from tests.plans import PRIMARY, watched
@@ -57,6 +62,11 @@ def backlog(request, django_db_setup, django_db_blocker):
         foreign = JobFactory(using=alias, queue="nobody's", priority=100)
         multiply(delayed, 9000, using=alias)
         multiply(foreign, 5000, using=alias)
+        # Waiting for a slot, and those of their key that have had one.
+        full = {"concurrency_key": "full", "concurrency_limit": 1, "queue": "q2"}
+        for count, traits in [(3000, {"blocked": 1}), (1000, {"succeeded": True})]:
+            multiply(JobFactory(using=alias, **full, **traits), count, using=alias)
+        Slots.objects.using(alias).create(key="full", used_at=db.DatabaseNow())
         if request.param:
             analyze(alias)
         yield
@@ -121,7 +131,8 @@ def test_158_claim(queues, exclude, first):
     for statement in seen:
         if statement.picks:
             assert not statement.sorts, statement
-            assert statement.indexes <= {"leasequeue_claim", PRIMARY}, statement
+            ways = {"leasequeue_claim", "leasequeue_keyed", PRIMARY}
+            assert statement.indexes <= ways, statement
             assert "leasequeue_claim" in statement.indexes, statement
     writes = [statement for statement in seen if statement.sql.startswith("UPDATE")]
     assert all(PRIMARY in statement.indexes for statement in writes), seen
@@ -157,7 +168,7 @@ def test_lanes_cost_what_they_are():
         lanes = db.lanes(Job._meta.db_table, "other")
     [statement] = seen
     assert len(lanes) == LANES
-    assert statement.indexes == {"leasequeue_claim"}, statement
+    assert statement.indexes - {"leasequeue_keyed"} == {"leasequeue_claim"}, statement
     assert statement.touched <= 20 * LANES, statement
 
 
@@ -169,7 +180,7 @@ def test_lanes_of_other_queues_cost_nothing(queues):
         lanes = db.lanes(Job._meta.db_table, "other", queues)
     of_all, statement = seen
     assert {lane.queue for lane in lanes} == set(queues) - {"empty"}
-    assert statement.indexes == {"leasequeue_claim"}, statement
+    assert statement.indexes - {"leasequeue_keyed"} == {"leasequeue_claim"}, statement
     share = (len(lanes) + len(queues)) / len(every)
     assert statement.touched <= 2 * share * of_all.touched, statement
 
@@ -188,6 +199,67 @@ def test_claim_of_lost_jobs(queues, exclude):
         assert statement.indexes == {"leasequeue_lease"}, statement
         assert not statement.sorts, statement
     assert_cheap(seen)
+
+
+# --- Concurrency keys
+
+
+@pytest.mark.parametrize("using", ["default", "other"])
+def test_claim_of_jobs_with_keys(using):
+    """Slots and those who hold them are found by key, whoever else waits for theirs."""
+    first = {"using": using, "queue": "limited", "concurrency_limit": 1}
+    JobFactory.create_batch(3, concurrency_key="full", **first)
+    JobFactory.create_batch(3, concurrency_key="other", **first)
+    JobFactory(using=using, queue="limited")
+    claim(LIMIT, "limited", using=using, expired=False)
+    Job.objects.using(using).pending().filter(queue="limited").update(blocked=0)
+    with watched(using) as seen:
+        assert claim(LIMIT, "limited", using=using, expired=False) == []
+    assert_cheap(seen, using)
+    assert_written_by_key([one for one in seen if one.sql.startswith("UPDATE")])
+    Job.objects.using(using).filter(queue="limited").delete()
+
+
+@pytest.mark.parametrize("counts", [{"full": 1}, {"full": 3}], ids=str)
+def test_the_next_ones_of_a_key_are_found_in_order(counts):
+    """However many wait, and however many have ended."""
+    Slots.objects.using("other").get_or_create(
+        key="idle", defaults={"used_at": db.DatabaseNow()}
+    )
+    jobs = Job.objects.using("other")
+    with watched("other") as seen:
+        slots.freed(jobs.all(), {**counts, "idle": 1})
+    assert jobs.filter(blocked=0, concurrency_key="full").pending().count() == sum(
+        counts.values()
+    )
+    jobs.pending().filter(concurrency_key="full").update(blocked=1)
+    assert_cheap(seen)
+    for statement in seen:
+        assert not statement.sorts, statement
+        if statement.indexes - {PRIMARY}:
+            assert statement.indexes == {"leasequeue_awaits_slot"}, statement
+
+
+def test_a_look_for_who_was_forgotten():
+    jobs = Job.objects.using("other")
+    with watched("other") as seen:
+        assert jobs.call_forgotten() == ("", True)
+    jobs.pending().filter(concurrency_key="full").update(blocked=1)
+    Slots.objects.using("other").update(called_at=None)
+    assert_cheap(seen)
+
+
+def test_superseding():
+    """What waits with the key is found through its index, among all that has ended."""
+    door = add.using(concurrency=Concurrency("doc", supersedes=True), database="other")
+    old, _ = door.dispatch(1, 2)
+    with watched("other") as seen:
+        door.dispatch(1, 2)
+    old.refresh_from_db()
+    assert old.status == "cancelled"
+    assert_cheap(seen)
+    assert_written_by_key(seen)
+    assert any(one.indexes == {"leasequeue_keyed"} for one in seen), seen
 
 
 # --- What a worker writes
@@ -318,6 +390,24 @@ def assert_pruned_cheaply(seen):
             assert not statement.sorts, statement
 
 
+# --- Checks
+
+
+def test_stale_jobs(monkeypatch):
+    """Some of each queue are read, few of all, and those that wait for a slot among them."""
+    monkeypatch.setattr(stale, "MOST_NAMED", 150)
+    monkeypatch.setattr(stale, "MOST_JOBS", 100)
+    gone = JobFactory(using="other", queue="own", task="gone.task")
+    alone = JobFactory(using="other", queue="own", task="tests.tasks.add", args=[1])
+    with watched("other") as seen:
+        assert stale.unknown_tasks("other") == [("gone.task", 1, gone.pk)]
+        [misfit] = stale.misfits("other")
+    assert (misfit.first, misfit.number) == (alone.pk, 1)
+    # What begins at the head of a whole partial index is called a scan on SQLite.
+    head = {"leasequeue_awaits_slot"}
+    assert_cheap([one for one in seen if one.indexes != head or one.touched > FEW])
+
+
 # --- Dispatch
 
 
@@ -374,6 +464,24 @@ def test_groups(use):
     assert statement.touched <= 40
 
 
+def test_jobs_that_wait_for_a_group():
+    """A look costs the groups that are waited for, and a job of each, not the table."""
+    JobFactory.create_batch(5, using="other", group="a")
+    jobs = Job.objects.using("other")
+    for _ in range(3):
+        jobs.dispatch(add, [1, 2], after_group="a")
+    known = Seen()
+    for _ in range(2):
+        with watched("other") as seen:
+            assert jobs.start_after_groups(known) == (0, True)
+        assert_cheap(seen)
+        assert all(statement.touched <= 40 for statement in seen)
+    jobs.group("a").update(status="failed", finished_at=db.DatabaseNow())
+    with watched("other") as seen:
+        assert jobs.start_after_groups(known) == (3, False)
+    assert_cheap(seen)
+
+
 def test_a_result():
     """A look at a job is a look-up by its key."""
     job = JobFactory(using="other", succeeded=True)
@@ -381,3 +489,61 @@ def test_a_result():
         results.has_ended(job, Job.objects.using("other"))
     assert_cheap(seen)
     assert all(statement.touched <= 40 for statement in seen)
+
+
+# --- Answers for people
+
+
+@pytest.mark.parametrize(
+    "state", ["last of many", "first", "delayed", "running", "ended"]
+)
+def test_why(state):
+    """The place of a job in a long queue is counted up to a bound."""
+    jobs = Job.objects.using("other")
+    of_state = {
+        "last of many": jobs.filter(queue="nobody's").order_by("-pk"),
+        "first": jobs.filter(queue="q1", priority=5, status="pending").order_by("pk"),
+        "delayed": jobs.filter(queue="q0", priority=50).order_by("pk"),
+        "running": jobs.filter(queue="q1", status="running").order_by("pk"),
+        "ended": jobs.filter(queue="q1", status="succeeded").order_by("pk"),
+    }
+    pk = of_state[state].values_list("pk", flat=True)[0]
+    make_worker(using="other", queues=["*"], tasks=["tests.tasks.add"])
+    try:
+        with watched("other") as seen:
+            causes = jobs.why(pk)
+    finally:
+        Worker.objects.using("other").delete()
+    assert causes
+    for statement in seen:
+        assert not statement.scans, statement
+        assert statement.touched <= ahead.MOST * 2, statement
+
+
+def test_figures(monkeypatch):
+    """What is finished costs nothing, and of what waits no more is read than is counted."""
+    monkeypatch.setattr(queue_figures, "MOST_COUNTED", 50)
+    with watched("other") as seen:
+        found = figures("other")
+    assert found.failed == 8 * 200 + 8
+    assert {one.waiting for one in found.queues} == {51}
+    lanes = LANES + 1
+    for statement in seen:
+        assert not statement.scans, statement
+        most = 3 * lanes * 51
+        if "finished_at" in statement.sql:
+            most = 3 * found.failed
+        assert statement.touched <= most, statement
+
+
+def test_overview(monkeypatch):
+    """What the dashboard asks beyond the figures: no more is read than it tells."""
+    monkeypatch.setattr(queue_figures, "MOST_COUNTED", 50)
+    with watched("other") as of_figures:
+        figures("other")
+    with watched("other") as seen:
+        found = overview("other")
+    assert found.last_failures
+    for statement in seen[len(of_figures) :]:
+        assert not statement.scans, statement
+        assert statement.touched <= 3 * (len(found.running) + 200), statement

@@ -24,7 +24,7 @@ def test_settings(settings):
     assert conf.problems() == []
     assert conf.lease("video") == 3600
     assert conf.lease("mail") == 300
-    sentence = TEXT.partition("can be set\nfor one queue")[0].rpartition("\n\n")[2]
+    sentence = TEXT.partition("can be set for one queue")[0].rpartition("\n\n")[2]
     assert {f"`{key}`" for key in PER_QUEUE} == {
         word.strip(",") for word in sentence.split() if word.startswith("`")
     }

@@ -1,4 +1,4 @@
-"""README's Python is run, on each database, and does what the text beside it says."""
+"""The Python of README and docs/tasks.md is run, and does what the text beside it says."""
 
 import sys
 from types import ModuleType
@@ -16,25 +16,26 @@ from django_leasequeue.states import Status
 from tests import readme
 
 pytestmark = pytest.mark.django_db(transaction=True)
+BOTH = readme.TEXT + readme.TASKS_PAGE
 
 
 @pytest.fixture
 def tasks(monkeypatch):
-    """The module that README calls shop.tasks, with everything that it puts there."""
+    """The module that both call shop.tasks, with everything that it puts there."""
     monkeypatch.setattr(registry, "_tasks", dict(registry._tasks))
     # Under this name workers would find it, as they would shop.tasks in a shop.
     module = ModuleType("tests.tasks.readme")
     monkeypatch.setitem(sys.modules, "shop.tasks", module)
-    for snippet in readme.snippets(readme.TASKS):
+    for snippet in readme.snippets(readme.TASKS, text=BOTH):
         exec(snippet.code, vars(module))
     return module
 
 
 @pytest.fixture
 def names(tasks):
-    """What is there once README's other Python has run, beside its tasks."""
+    """What is there once their other Python has run, beside its tasks."""
     found = dict(vars(tasks))
-    for snippet in readme.snippets(readme.SIGN_UP, readme.ANYWHERE):
+    for snippet in readme.snippets(readme.SIGN_UP, readme.ANYWHERE, text=BOTH):
         code = snippet.code.replace('"shop.tasks.', '"tests.tasks.readme.')
         exec(code, found)
     return found
@@ -58,15 +59,21 @@ def drain():
 def test_what_is_dispatched(names):
     jobs = list(Job.objects.order_by("pk"))
     names_of = [job.task.rpartition(".")[2] for job in jobs]
-    assert names_of == ["send_welcome"] * 2 + ["build_report"] * 6
-    welcome, _, delayed, new_year, first, slow, described, report = jobs
+    assert names_of == ["send_welcome", "index", "fetch_prices"] + ["build_report"] * 7
+    welcome, indexed, prices, _, delayed, new_year, first, slow, described, report = (
+        jobs
+    )
+    assert (indexed.dedup_id, indexed.suppressed) == ("index:7", 1)
+    assert indexed.status == Status.CANCELLED
+    assert (prices.queue, prices.priority, prices.max_attempts) == ("slow", 20, 4)
+    assert prices.run_at > prices.created_at
     assert welcome.queue == "mail" and welcome.max_attempts == 5
     assert welcome.dedup_id == f"welcome:{names['user'].pk}"
     assert delayed.priority == 20 and delayed.run_at > delayed.created_at
     assert new_year.run_at == names["new_year"]
     assert (first.queue, slow.queue) == ("reports", "slow")
     assert (first.priority, first.max_attempts) == (-10, 4)
-    assert described.meta == {"asked_by": names["user"].pk}
+    assert described.meta == {"asked_by": "ann"}
     assert names["first"] == names["again"] == report
     assert report.suppressed == 1
     assert names["outcome"] == "skipped"
@@ -74,10 +81,9 @@ def test_what_is_dispatched(names):
 
 def test_what_is_run(names, mailer):
     assert drain() is None
-    later = Job.objects.exclude(status=Status.SUCCEEDED)
-    assert {job.dedup_id for job in later} == {None}
-    assert later.count() == 2  # in a minute, and in 2050
-    assert [message.to for message in mail.outbox] == [["ann@example.com"]] * 2
+    later = Job.objects.pending()
+    assert later.count() == 3  # in a minute, in an hour, and in 2050
+    assert [message.to for message in mail.outbox] == [["ann@example.com"]]
     report = names["first"]
     report.refresh_from_db()
     assert report.result == "Report of 2049"

@@ -32,6 +32,7 @@ CHANGED = {
     "run_at",
     "finished_at",
     "cancel_requested_at",
+    "events",
 }
 
 

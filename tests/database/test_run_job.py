@@ -126,7 +126,7 @@ def test_a_run_that_does_not_succeed(error, attempts, word, status):
         ({"succeeded": True}, "it has ended: succeeded, {until}."),
         ({"failed": True}, "it has ended: failed, {until}."),
         ({"cancelled": True}, "it has ended: cancelled, {until}."),
-        ({"blocked": 1}, "others of its concurrency key run."),
+        ({"blocked": 9}, "it waits for others to end."),
     ],
     ids=str,
 )
@@ -145,6 +145,20 @@ def test_a_job_that_is_not_pending(given, why):
     assert str(error) == str(caught.value)
     assert error.returncode == 2
     assert row(job) == before
+
+
+def test_a_job_that_waits_for_a_group():
+    JobFactory(group="import")
+    job = tasks.add.using(after_group="import").dispatch(1, 2).job
+    with pytest.raises(JobNotRunnable, match="jobs of the group 'import' wait or run"):
+        run_job(job.pk)
+
+
+def test_the_last_job_of_a_group_lets_go_what_waited_for_it():
+    last = tasks.add.using(group="import").dispatch(1, 2).job
+    job = tasks.add.using(after_group="import").dispatch(1, 2).job
+    assert run_job(last.pk) == "succeeded"
+    assert run_job(job.pk) == "succeeded"
 
 
 def test_a_job_that_there_is_not():

@@ -16,12 +16,18 @@ from django.core import checks
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection, connections, transaction
 from django.db.backends.signals import connection_created
+from django.utils import timezone
 
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.management.commands import runjobs
 from django_leasequeue.models import Job
 from django_leasequeue.states import Status
-from django_leasequeue.worker import readiness
+from django_leasequeue.worker import (
+    lease_table,
+    process_state,
+    pruner,
+    readiness,
+)
 from django_leasequeue.worker.inprocess import InProcess
 from django_leasequeue.worker.progress import Progress
 from django_leasequeue.worker.stop import Level
@@ -79,7 +85,7 @@ def drain_here(capsys):
         (["--processes=0"], "--processes must be at least 1, not 0"),
         (["--threads=-3"], "--threads must be at least 1, not -3"),
         (["--async-tasks=0"], "--async-tasks must be at least 1, not 0"),
-        (["--max-jobs=0"], "--max-jobs must be at least 1, not 0"),
+        (["--stop-after=0"], "--stop-after must be at least 1, not 0"),
         (["--shutdown-timeout=-1"], "--shutdown-timeout must be 0 or more seconds"),
         (["--queues=a,a"], "--queues and --exclude: A queue is named twice"),
         (["--queues=a", "--exclude=a"], "--queues and --exclude: Both taken and"),
@@ -90,10 +96,17 @@ def drain_here(capsys):
         (["--job=1", "--processes=1"], "--processes is not for --job"),
         (["--job=1", "--threads=1"], "--threads is not for --job"),
         (["--job=1", "--async-tasks=1"], "--async-tasks is not for --job"),
-        (["--job=1", "--max-jobs=1"], "--max-jobs is not for --job"),
+        (["--job=1", "--stop-after=1"], "--stop-after is not for --job"),
         (["--job=1", "--queues=a"], "--queues is not for --job"),
         (["--job=1", "--exclude=a"], "--exclude is not for --job"),
         (["--job=1", "--reload"], "--reload is not for --job"),
+        (["--max-jobs=0"], "--max-jobs must be at least 1, not 0"),
+        (["--max-memory=-1"], "--max-memory must be at least 1, not -1"),
+        (["--in-process", "--max-jobs=1"], "--max-jobs replaces child processes"),
+        (["--in-process", "--max-memory=1"], "--max-memory replaces child processes"),
+        (["--stop-after=1", "--max-jobs=1"], "--max-jobs is for a worker that goes on"),
+        (["--job=1", "--max-jobs=1"], "--max-jobs is not for --job"),
+        (["--job=1", "--max-memory=1"], "--max-memory is not for --job"),
         (["--job=a"], "--job: invalid int value: 'a'"),
         (["--database=nowhere"], r"invalid choice: 'nowhere' \(choose from '?default"),
     ],
@@ -102,6 +115,12 @@ def test_options_that_make_no_sense_are_refused(arguments, message):
     with pytest.raises(CommandError, match=message) as caught:
         call_command("runjobs", *arguments)
     assert caught.value.returncode == (2 if "--job=1" in arguments else 1)
+
+
+def test_where_no_memory_is_told_there_is_no_limit_of_it(monkeypatch):
+    monkeypatch.setattr(process_state, "tells_memory", lambda: False)
+    with pytest.raises(CommandError, match="this system has no /proc"):
+        call_command("runjobs", "--max-memory=100")
 
 
 def test_a_database_that_does_not_exist_is_told_with_those_that_do():
@@ -121,7 +140,28 @@ def test_a_wrong_setting_is_told_by_its_name(settings, key):
         call_command("runjobs", option)
 
 
-@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+# System checks look at both.
+every_database = pytest.mark.django_db(transaction=True, databases=["default", "other"])
+
+
+@every_database
+def test_a_drain_of_nobodys_queues_alone_is_an_error(capsys, settings):
+    """Such as a misspelt one: it would end at once, as if all were done."""
+
+    def drain_here(*arguments):
+        given = ["runjobs", "--in-process", "--drain", *arguments]
+        call_command(*given, skip_checks=False)
+        return capsys.readouterr().err
+
+    with pytest.raises(CommandError, match=r"names no queue .* 'mial'\. Misspelt"):
+        drain_here("--queues=mial")
+    assert "nothing was due" in drain_here("--queues=mial,default")
+    assert "nothing was due" in drain_here("--queues=mial,*")
+    settings.LEASEQUEUE = {**SETTINGS, "QUEUES": {"mial": {}}}
+    assert "nothing was due" in drain_here("--queues=mial")
+
+
+@every_database
 def test_queues_that_are_nobodys_are_told_once(settings, caplog):
     settings.LEASEQUEUE = {**SETTINGS, "QUEUES": {"set": {"LEASE": 600}}}
     JobFactory(queue="used", scheduled=True)
@@ -351,10 +391,28 @@ def test_a_drain_ends_with_what_still_waits(drain_here):
     )
 
 
+def test_a_drain_runs_what_waits_for_a_group_once_that_is_done(drain_here):
+    for group in ("a", "b"):
+        tasks.add.using(group=group).dispatch(1, 1)
+        tasks.add.using(after_group=group).dispatch(1, 1)
+    tasks.add.using(group="b", delay=3600).dispatch(1, 1)
+    output = drain_here()
+    assert "Draining: 2 jobs are due." in output
+    assert "Drained: 3 succeeded. Still waiting: 2 jobs: 1 not due yet (" in output
+    assert output.endswith("), 1 until other jobs have ended.\n")
+
+
 def test_a_drain_that_is_stopped_tells_what_is_due_still(drain_here):
     for _ in range(3):
         tasks.add.dispatch(1, 1)
-    assert "Still waiting: 2 jobs: 2 due." in drain_here("--max-jobs=1")
+    assert "Still waiting: 2 jobs: 2 due." in drain_here("--stop-after=1")
+
+
+def test_what_waits_for_the_end_of_the_calendar_is_told(drain_here):
+    """A local time that does not exist is told as it is in UTC."""
+    tasks.add.using(run_at=datetime.max.replace(tzinfo=UTC)).dispatch(1, 1)
+    with timezone.override("Asia/Tokyo"):
+        assert "1 not due yet (the next at 9999-12-31 23:59:59" in drain_here()
 
 
 def test_what_waits_is_left_out_if_the_database_does_not_say(drain_here, monkeypatch):
@@ -367,10 +425,10 @@ def test_what_waits_is_left_out_if_the_database_does_not_say(drain_here, monkeyp
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_max_jobs_ends_the_worker_after_so_many(worker_process, processes):
+def test_stop_after_ends_the_worker_after_so_many(worker_process, processes):
     for n in range(10):
         tasks.add.dispatch(n, 1)
-    process = worker_process("--max-jobs=5", f"--processes={processes}")
+    process = worker_process("--stop-after=5", f"--processes={processes}")
     assert process.wait() == 0
     assert statuses() == {Status.SUCCEEDED: 5, Status.PENDING: 5}
 
@@ -452,8 +510,9 @@ def test_150_in_a_thread_it_runs_until_it_is_stopped(settings):
     assert handlers == [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
 
 
-def test_in_process_a_lost_lease_is_told_to_the_task(announcement, settings):
-    settings.LEASEQUEUE = {**SETTINGS, "LEASE": 3, "SAFETY_BUFFER": 0.5}
+def test_in_process_a_lost_lease_is_told_to_the_task(announcement, monkeypatch):
+    # A lease that lasts, whatever the machine has to do, and is soon renewed.
+    monkeypatch.setattr(lease_table, "_PART", 1000)
     job = worker_tasks.wait_until_lost.dispatch(announcement.path).job
     progress = Progress()
     worker = InProcess(options(), progress)
@@ -469,7 +528,9 @@ def test_in_process_a_lost_lease_is_told_to_the_task(announcement, settings):
     assert row(job)["attempts"] == 0
 
 
-def test_102_threads_close_their_connections(drain_here):
+def test_102_threads_close_their_connections(drain_here, monkeypatch):
+    # Nor does the pruner open one, however long this takes.
+    monkeypatch.setattr(pruner, "_LOOK_EVERY", 3600)
     opened = []
 
     def note(connection, **kwargs):

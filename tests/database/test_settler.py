@@ -133,8 +133,8 @@ def test_each_outcome_is_stored_told_and_counted(
     )
     if isinstance(outcome, Failed | RetryLater):
         assert record.getMessage().endswith(
-            "builtins.ValueError: as asked (traceback: "
-            f'Job.objects.get(pk={run.job.id}).errors[-1]["traceback"])'
+            "builtins.ValueError: as asked "
+            f"(traceback: manage.py jobs show {run.job.id})"
         )
         assert row(run.job)["errors"][-1]["traceback"]
 
@@ -325,6 +325,7 @@ def test_close_waits_no_longer_than_it_may(run, refuse):
     settling.settler.close(0.3)
     assert settling.words == {}
     assert row(run.job)["status"] == Status.RUNNING
+    settling.settler._thread.join(60)
 
 
 def _is_sqlite():

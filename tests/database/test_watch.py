@@ -1,10 +1,14 @@
 """worker.watch and db.changes: noticing that somebody has written, and looking for no more."""
 
+import os
+from pathlib import Path
+
 import pytest
 from django.db import connection
 
 from django_leasequeue import clock, db
 from django_leasequeue.conf import conf
+from django_leasequeue.db import changes
 from django_leasequeue.worker import rest, watch
 from django_leasequeue.worker.wakeup import Wakeup
 from django_leasequeue.worker.watch import Watch
@@ -76,6 +80,54 @@ def test_marks_of_two_connections_differ():
     assert marks.read() != former
 
 
+def quiet(marks):
+    """Go on until the database is not asked any more."""
+
+    def still():
+        marks.read()
+        return marks.is_still()
+
+    eventually(still)
+
+
+@pytest.fixture
+def file_marks(monkeypatch):
+    """Marks of a database in a file, which nobody has written to lately."""
+    if connection.vendor != "sqlite":
+        pytest.skip("a server has no file to look at")
+    monkeypatch.setattr(changes, "_COMMITTED_IN", 0.1)
+    marks = db.Marks("default")
+    quiet(marks)
+    return marks
+
+
+def test_a_file_that_is_not_written_to_is_not_asked(file_marks, second_connection):
+    with second_connection.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM tests_effect")
+    assert file_marks.is_still()
+    with second_connection.cursor() as cursor:
+        cursor.execute("INSERT INTO tests_effect (name, pid) VALUES ('a', 1)")
+    assert not file_marks.is_still()
+    quiet(file_marks)
+
+
+def test_a_file_is_asked_until_what_was_written_is_committed(file_marks, monkeypatch):
+    """Its time may be that of the write, and stay the same when that is committed."""
+    former = file_marks.read()
+    monkeypatch.setattr(changes, "_COMMITTED_IN", FOR_EVER)
+    log = Path(file_marks._file)
+    os.utime(log)
+    for _ in range(3):
+        assert not file_marks.is_still()
+        assert file_marks.read() == former
+    seen = log.stat().st_mtime_ns
+    dispatch_elsewhere()
+    os.utime(log, ns=(seen, seen))
+    assert not file_marks.is_still()
+    assert file_marks.read() != former
+    quiet(file_marks)
+
+
 @needs_mark
 def test_a_dispatch_ends_the_sleep(watched):
     settle_down(watched)
@@ -108,11 +160,14 @@ def test_a_server_is_looked_at_twice(watched):
 
 
 @needs_mark
-def test_looks_for_other_programs_statements_are_limited(watched):
+def test_looks_for_other_programs_statements_are_limited(watched, monkeypatch):
     if connection.vendor == "sqlite":
         pytest.skip("its mark changes by writes alone")
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
+    watched.found()
     assert all(watched._may_look() for _ in range(int(watch._LOOKS)))
-    watched._looked_at = clock.now()
+    watched._looked_at = now
     assert not watched._may_look()
     watched._looked_at -= 1 / watch._LOOKS_A_SECOND
     assert watched._may_look()
@@ -183,3 +238,20 @@ def test_shared_sessions_and_psycopg2_are_not_listened_on(monkeypatch):
     assert db.can_listen(connection)
     monkeypatch.setattr("django.db.backends.postgresql.psycopg_any.is_psycopg3", False)
     assert not db.can_listen(connection)
+
+
+def test_a_busy_server_does_not_spoil_the_first_question():
+    """What others send between its first questions was taken for these, for good."""
+    if connection.vendor != "mysql":
+        pytest.skip("no other database counts statements")
+    marks = db.Marks("default")
+    ask = marks._ask
+
+    def beside_others(driver):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        return ask(driver)
+
+    marks._ask = beside_others
+    marks.read()
+    assert marks._counted == (0 if connection.mysql_is_mariadb else 1)

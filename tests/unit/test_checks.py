@@ -10,7 +10,7 @@ from django.core import checks as django_checks
 from django.core.management import get_commands
 from django.db.utils import ConnectionHandler
 
-from django_leasequeue import checks, registry
+from django_leasequeue import Concurrency, Dedup, checks, registry
 from tests.claims import NAME, registered
 from tests.processes import ROOT
 
@@ -213,6 +213,36 @@ def test_e202_despite_wrong_settings(databases, settings):
         assert checks.check_atomic_tasks() == []
 
 
+def test_w206_a_key_of_its_own_in_a_queue_with_a_limit(settings):
+    settings.LEASEQUEUE = {"QUEUES": {"mail": {"CONCURRENCY": 2}}}
+    with registered(print, queue="mail", concurrency="k"):
+        [message] = checks.check_limits()
+    assert ids([message]) == ["W206"]
+    assert f"'{NAME}'" in message.msg and "'mail'" in message.msg
+    for options in (
+        {"queue": "mail"},
+        {"queue": "other", "concurrency": "k"},
+        {"queue": "mail", "concurrency": Concurrency("queue:mail", limit=2)},
+    ):
+        with registered(print, **options):
+            assert checks.check_limits() == []
+
+
+def test_w207_a_dedup_id_that_reads_like_a_format():
+    def charge(order_id):
+        """A task."""
+
+    for wanted in ("charge:{order_id}", Dedup("charge:{order_id}", ttl=9)):
+        with registered(charge, dedup=wanted):
+            [message] = checks.check_dedup()
+        assert ids([message]) == ["W207"]
+        assert "order_id in braces" in message.msg
+        assert 'lambda order_id: f"...:{order_id}"' in message.hint
+    for wanted in ("nightly", "{other}", "{", "{}", lambda order_id: f"{order_id}"):
+        with registered(charge, dedup=wanted):
+            assert checks.check_dedup() == []
+
+
 def test_w301_shadowed_command(settings, tmp_path, monkeypatch):
     """django-extensions has a runjobs too: whoever comes first in INSTALLED_APPS has it."""
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -324,6 +354,31 @@ def test_w113_psycopg2_waits_for_nothing(databases):
 
 
 @pytest.mark.parametrize(
+    "pool, threads, told",
+    [
+        (True, 4, False),
+        (True, 5, True),
+        ({"min_size": 8}, 8, False),
+        ({"min_size": 1, "max_size": 7}, 8, True),
+        (False, 99, False),
+    ],
+)
+def test_w117_a_pool_smaller_than_the_threads(databases, settings, pool, threads, told):
+    """Without sizes it has psycopg's four connections."""
+    settings.LEASEQUEUE = {"THREADS": threads}
+    databases(default=postgres(pool=pool))
+    assert ids(checks.check_options()) == (["W117"] if told else [])
+
+
+@pytest.mark.parametrize("database", [postgres, mysql, sqlite])
+def test_e118_autocommit_off(databases, database):
+    """A worker would run jobs and commit nothing."""
+    databases(default={**database(), "AUTOCOMMIT": False})
+    [found] = checks.check_options()
+    assert (ids([found]), found.level) == (["E118"], django_checks.ERROR)
+
+
+@pytest.mark.parametrize(
     "level", ["repeatable read", "SERIALIZABLE", "read uncommitted"]
 )
 def test_w106_mysql_isolation(databases, level):
@@ -403,6 +458,27 @@ def test_databases_are_not_asked_unless_named():
     assert checks.check_servers() == checks.check_servers(databases=[]) == []
 
 
+def test_w011_immediate_is_for_development(settings):
+    settings.LEASEQUEUE = {"IMMEDIATE": True}
+    assert ids(checks.check_immediate()) == ["W011"]
+    settings.DEBUG = True
+    assert checks.check_immediate() == []
+    settings.LEASEQUEUE = {"IMMEDIATE": 1}
+    assert checks.check_immediate() == []
+    assert ids(checks.check_settings()) == ["E003"]
+
+
+@pytest.mark.parametrize("name", ["LEASEQUEUES", "LEASE_QUEUE", "LEASEQEUE"])
+def test_w012_a_misspelt_name_of_the_setting(settings, name):
+    setattr(settings, name, {"THREADS": 2})
+    assert checks.check_settings() == []
+    del settings.LEASEQUEUE
+    [message] = checks.check_settings()
+    assert ids([message]) == ["W012"] and name in message.msg
+    delattr(settings, name)
+    assert checks.check_settings() == []
+
+
 # --- The list of ids
 
 ROW = re.compile(r"^\| `leasequeue\.([EW]\d{3})` \| (.+?) \| (.+?) \|$", re.M)
@@ -417,6 +493,7 @@ def test_docs_list_exactly_the_ids_of_the_code():
     package = Path(checks.__file__).parent
     sources = [
         package / "checks.py",
+        package / "backend" / "problems.py",
         *package.glob("conf/*.py"),
         *package.glob("db/advice/*.py"),
     ]
@@ -437,8 +514,10 @@ def test_each_id_has_a_test_of_its_name():
         path.read_text()
         for path in (
             Path(__file__),
+            ROOT / "tests/unit/test_backend_checks.py",
             ROOT / "tests/unit/test_conf.py",
             ROOT / "tests/database/test_checks.py",
+            ROOT / "tests/database/test_schedule_checks.py",
         )
     )
     assert [id for id in documented() if f"def test_{id.lower()}_" not in tests] == []

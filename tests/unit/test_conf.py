@@ -34,6 +34,7 @@ def test_defaults(settings):
     assert (conf.processes, conf.threads, conf.async_tasks) == (1, 4, 50)
     assert (conf.shutdown_timeout, conf.poll_interval) == (25, 0.2)
     assert conf.notify is True
+    assert conf.immediate is False
     assert conf.task_modules == ()
     assert conf.max_argument_bytes == conf.max_result_bytes == 2**20
     assert conf.max_errors == 10
@@ -123,7 +124,15 @@ DURATIONS = sorted(key for key in SETTINGS if type(SETTINGS[key].default) is flo
 def test_there_are_settings_of_both_kinds():
     """The lists of the tests below are not empty by mistake."""
     assert len(WHOLE) + len(DURATIONS) == len(SETTINGS) - len(
-        {"BACKOFF", "MIDDLEWARE", "NOTIFY", "RETENTION", "TASK_MODULES"}
+        {
+            "BACKOFF",
+            "CONCURRENCY",
+            "IMMEDIATE",
+            "MIDDLEWARE",
+            "NOTIFY",
+            "RETENTION",
+            "TASK_MODULES",
+        }
     )
 
 
@@ -275,6 +284,7 @@ def test_e009_retention_by_age_count_and_status(settings, value):
         ("ASYNC_TASKS", lambda: conf.async_tasks),
         ("SHUTDOWN_TIMEOUT", lambda: conf.shutdown_timeout),
         ("NOTIFY", lambda: conf.notify),
+        ("IMMEDIATE", lambda: conf.immediate),
         ("POLL_INTERVAL", lambda: conf.poll_interval),
         ("TASK_MODULES", lambda: conf.task_modules),
         ("MIDDLEWARE", lambda: conf.middleware),

@@ -83,4 +83,5 @@ def test_a_death_is_described():
         "attempt": 2,
         "at": "2026-01-02T03:04:05+00:00",
         "worker": "host:1",
+        "death": "killed by SIGKILL",
     }

@@ -26,6 +26,7 @@ EXAMPLES = [
     exceptions.JobCancelled(41),
     exceptions.JobTimeout(30, killed_after=35.2),
     exceptions.StepRefused(41, "charge", "a transaction is open"),
+    exceptions.UnsupportedResult("Unsupported type: <class 'object'>"),
     exceptions.WorkersLost("killed by SIGKILL"),
     exceptions.TransactionLeftOpen("left open"),
     exceptions.Retry(delay=5, reason="busy"),

@@ -29,7 +29,7 @@ def test_together_may_return_errors():
 def test_together_names_what_hangs():
     release = threading.Event()
     with pytest.raises(AssertionError, match=r"release\.wait"):
-        helpers.together(2, lambda number: number or release.wait(60), timeout=0.2)
+        helpers.together(2, lambda number: number or release.wait(60), timeout=1)
     release.set()
 
 

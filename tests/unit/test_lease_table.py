@@ -5,6 +5,7 @@ import uuid
 import pytest
 
 from django_leasequeue import clock
+from django_leasequeue.conf import WrongSetting
 from django_leasequeue.selection import Selection
 from django_leasequeue.worker.lease_table import LeaseTable, shortest_lease
 
@@ -156,3 +157,11 @@ def test_the_shortest_lease_of_a_selection(settings, queues, exclude, expected):
     own = {"quick": {"LEASE": 10}, "slow": {"LEASE": 1000}}
     settings.LEASEQUEUE = {"LEASE": 100, "SAFETY_BUFFER": 1, "QUEUES": own}
     assert shortest_lease(Selection.parse(queues, exclude)) == expected
+
+
+@pytest.mark.parametrize("wrong", [["LEASE"], {"QUEUES": 5}, {"QUEUES": ["mail"]}])
+def test_shortest_lease_of_settings_that_can_not_be(settings, wrong):
+    """They are told, as wherever they are read: checks that ask a database go by it."""
+    settings.LEASEQUEUE = wrong
+    with pytest.raises(WrongSetting, match="must be a dict"):
+        shortest_lease(Selection())

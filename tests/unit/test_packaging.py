@@ -1,6 +1,7 @@
 """The built wheel holds what the package needs, and promises what the matrix runs."""
 
 import email
+import re
 import subprocess
 import sys
 import tarfile
@@ -10,17 +11,6 @@ import pytest
 
 from tests.__main__ import PAIRS
 from tests.processes import ROOT
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """A folder with the wheel and the sdist, built as for a release."""
-    folder = tmp_path_factory.mktemp("dist")
-    # Without isolation: the build backend is one of the dev requirements.
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert process.returncode == 0, process.stdout + process.stderr
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +37,7 @@ def package_files():
 @pytest.mark.parametrize(
     "name",
     [
+        "django_leasequeue/locale/de/LC_MESSAGES/django.mo",
         "django_leasequeue/py.typed",
         "django_leasequeue/migrations/0001_initial.py",
         "django_leasequeue/management/commands/runjobs.py",
@@ -59,6 +50,26 @@ def test_wheel_has(wheel, name):
 def test_wheel_has_the_package_and_nothing_else(wheel):
     inside = {name for name in wheel.namelist() if ".dist-info/" not in name}
     assert inside == package_files()
+
+
+def test_wheel_was_built_from_the_sdist_and_is_what_lies_here(wheel):
+    """Nothing is lost on the way, and nothing of an older build is in it."""
+    for name in package_files():
+        assert wheel.read(name) == (ROOT / name).read_bytes(), name
+
+
+def test_their_checkers_find_nothing(built):
+    """What an index would refuse, and files where they don't belong."""
+    files = [*built.iterdir()]
+    assert len(files) == 2
+    for command in (
+        ["twine", "check", "--strict", *files],
+        ["check_wheel_contents", *built.glob("*.whl")],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_sdist_has_package_tests_and_demo(built):
@@ -79,6 +90,11 @@ def test_licence(metadata, wheel):
     assert any(name.endswith("/licenses/LICENSE") for name in wheel.namelist())
 
 
+def test_the_changelog_begins_with_this_version(metadata):
+    heading = re.search(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert heading[1] in (metadata["Version"], "Unreleased")
+
+
 def test_classifiers_name_what_the_matrix_runs(metadata):
     classifiers = metadata.get_all("Classifier")
     pythons = [c.rpartition(" ")[2] for c in classifiers if "Python :: 3." in c]
@@ -92,5 +108,5 @@ def test_core_needs_no_driver(metadata):
         need for need in metadata.get_all("Requires-Dist") if "extra ==" not in need
     ]
     names = {need.partition("<")[0].partition(">")[0].lower() for need in core}
-    assert names == {"django", "tqdm"}
+    assert names == {"cronsim", "django", "rich"}
     assert {"postgres", "mysql", "dev"} <= set(metadata.get_all("Provides-Extra"))

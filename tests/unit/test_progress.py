@@ -8,12 +8,8 @@ from collections import Counter
 import pytest
 
 from django_leasequeue.worker import log, progress
-from django_leasequeue.worker.progress import (
-    Progress,
-    ProgressBar,
-    ProgressLines,
-    drain_display,
-)
+from django_leasequeue.worker.progress import Progress, ProgressLines, drain_display
+from django_leasequeue.worker.progress_bar import ProgressBar
 from tests.helpers import together
 
 
@@ -76,6 +72,16 @@ def test_an_empty_drain_says_so():
     stream = io.StringIO()
     Progress(ProgressLines(0, stream)).close()
     assert stream.getvalue().splitlines()[-1] == "Drained: nothing was due."
+
+
+def test_a_bar_counts_runs():
+    """A job that is retried and ends in the same drain has two."""
+    stream = io.StringIO()
+    counting = Progress(ProgressBar(1, stream))
+    counting.add(log.RETRIED)
+    counting.add(log.SUCCEEDED)
+    counting.close()
+    assert "2/2 runs" in stream.getvalue()
 
 
 @pytest.mark.parametrize("display", [ProgressBar, ProgressLines])

@@ -1,19 +1,11 @@
-"""What README.md says is so: its tables, its options, its links, its first screen."""
+"""What README.md says is so: its versions, its links, its commands, its first screen."""
 
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import fields
 
-import pytest
-
-from django_leasequeue import backoff, conf, retention
-from django_leasequeue.management.commands.runjobs import Command
-from django_leasequeue.registry import TaskOptions
-from django_leasequeue.specs import JobSpec
-from django_leasequeue.worker.context import JobContext
 from example_project import __main__ as demo
 from example_project import bootstrap
 from tests import readme
@@ -30,68 +22,6 @@ COMMANDS = {
 }
 
 
-def plain(cell):
-    return cell.replace("`", "")
-
-
-def test_settings_table_is_conf():
-    rows = readme.table("key")
-    assert [plain(row[0]) for row in rows] == list(conf.SETTINGS)
-    for key, default, per_queue, _ in rows:
-        actual = conf.SETTINGS[plain(key)].default
-        text = plain(default)
-        if text.startswith("Exponential"):
-            assert eval(text, vars(backoff)) == actual
-        elif plain(key) == "RETENTION":
-            assert retention.read(key, eval(text)) == actual
-        else:
-            assert eval(text) == (list(actual) if actual == () else actual), key
-        assert (per_queue == "yes") is (plain(key) in conf.PER_QUEUE), key
-
-
-def test_options_table_is_that_of_runjobs():
-    parser = Command().create_parser("manage.py", "runjobs")
-    general = {"help", "version", "verbosity", "settings", "pythonpath", "traceback"}
-    general |= {"no_color", "force_color", "skip_checks"}
-    mine = {
-        option: action
-        for action in parser._actions
-        for option in action.option_strings
-        if action.dest not in general
-    }
-    rows = readme.table("option")
-    assert sorted(plain(row[0]).split()[0] for row in rows) == sorted(mine)
-    for option, default, _ in rows:
-        name, *value = plain(option).split()
-        assert bool(value) is (mine[name].nargs != 0), name
-        if default == "`*`":
-            assert mine[name].default == "*"
-        elif plain(default) in conf.SETTINGS:
-            assert plain(default) == mine[name].dest.upper()
-            assert mine[name].default is None
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        {field.name for field in fields(TaskOptions)} - {"func", "module"},
-        set(JobSpec._fields) - {"task"},
-        {
-            name
-            for name in vars(JobContext)
-            # Two of them are for the worker.
-            if not name.startswith("_") and name not in {"lose", "lost_why", "task"}
-        },
-    ],
-    ids=["@task", "dispatch", "context"],
-)
-def test_every_option_is_named(names):
-    blocks = readme.blocks("python")
-    code = " ".join([*re.findall(r"`[^`\n]+`", readme.PROSE), *blocks])
-    missing = {name for name in names if not re.search(rf"\b{name}\b", code)}
-    assert not missing
-
-
 def test_versions_are_those_of_the_matrix():
     for python, django in PAIRS.items():
         assert re.search(rf"{django} on (Python )?{python}\b", readme.TEXT)
@@ -104,7 +34,17 @@ def test_versions_are_those_of_the_matrix():
 
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)]+)\)", readme.TEXT):
-        assert (ROOT / target).exists(), target
+        page, _, heading = target.partition("#")
+        file = ROOT / (page or "README.md")
+        assert file.exists(), target
+        if heading:
+            titles = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
+            assert heading in [title.lower().replace(" ", "-") for title in titles]
+
+
+def test_every_page_is_linked():
+    pages = {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert pages <= set(re.findall(r"\]\(([^)#]+)", readme.TEXT))
 
 
 def test_first_screen():

@@ -77,9 +77,11 @@ def test_a_name_that_is_like_one(wrong):
 
 def test_a_name_like_no_other():
     """Nothing is guessed, neither here nor in a worker, whose errors must be repeatable."""
-    with pytest.raises(UnknownTask, match=r"'zzz'\. Tasks are found") as caught:
-        registry.resolve("zzz")
-    assert caught.value.close is None
+    with toy(lambda: None, name="shop.tasks.double"):
+        for wrong in ("zzz", "shop.tasks.quux"):
+            with pytest.raises(UnknownTask, match=r"'\. Tasks are found") as caught:
+                registry.resolve(wrong)
+            assert caught.value.close is None
 
 
 @pytest.mark.parametrize("name, aliases", [("a", ()), ("other", ("a",)), ("b", ())])
@@ -232,7 +234,7 @@ def test_context_is_not_an_argument():
 def test_context_needs_a_parameter():
     """A function without parameters can't take the context."""
     with pytest.raises(TypeError, match="no parameter for it"):
-        options(lambda: None, takes_context=True).bind([], {})
+        options(lambda: None, takes_context=True)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from django_leasequeue import clock
 from django_leasequeue.worker.slots import ChildSlot, shares
+from tests.workers import options
 
 
 def child(ran=0.0, name="a"):
@@ -54,6 +55,34 @@ def test_a_seat_is_idle_if_its_child_is_or_none_will_come():
     assert slot.is_idle is True
 
 
+def test_one_that_is_replaced_stays_beside_the_next():
+    """A drain waits for its jobs, and until what it left when it died is given back."""
+    slot = ChildSlot(1, None)
+    slot.start_at, slot.child = None, child()
+    old = slot.child
+    slot.retire()
+    assert (slot.retired, slot.child, old.was_replaced) == (old, None, True)
+    assert slot.start_at <= clock.now()
+    slot.child = child()
+    slot.child.is_idle = True
+    assert slot.is_idle is False
+    slot.retired, slot.returning = None, 1
+    assert slot.is_idle is False
+    slot.returning = 0
+    assert slot.is_idle is True
+
+
+def test_children_are_not_replaced_at_one_time():
+    slot = ChildSlot(1, None)
+    numbers = {slot.options(options(max_jobs=100)).max_jobs for _ in range(200)}
+    assert len(numbers) > 5
+    assert min(numbers) >= 80 and max(numbers) <= 100
+    assert {slot.options(options(max_jobs=1)).max_jobs for _ in range(9)} == {1}
+    assert slot.options(options()).max_jobs is None
+    aside = ChildSlot(2, None, is_aside=True)
+    assert aside.options(options(max_jobs=1)).max_jobs is None
+
+
 @pytest.mark.parametrize(
     ("jobs", "processes", "expected"),
     [
@@ -63,5 +92,5 @@ def test_a_seat_is_idle_if_its_child_is_or_none_will_come():
         (3, 3, [1, 1, 1]),
     ],
 )
-def test_max_jobs_are_shared_evenly(jobs, processes, expected):
+def test_stop_after_are_shared_evenly(jobs, processes, expected):
     assert shares(jobs, processes) == expected

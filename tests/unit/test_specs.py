@@ -44,6 +44,8 @@ def test_defaults():
         "priority": 0,
         "max_attempts": 1,
         "group": None,
+        "concurrency_key": None,
+        "concurrency_limit": None,
     }
     assert (found.delay, found.run_at) == (dt.timedelta(0), None)
     assert found.dedup is found.key is None
@@ -216,6 +218,9 @@ def test_size_counts_all_json():
         ({"queue": ""}, ValueError, "queue must not be empty"),
         ({"queue": "q" * 101}, ValueError, "at most 100"),
         ({"queue": 7}, TypeError, "queue must be a str"),
+        ({"queue": "*"}, ValueError, "'*' is no queue"),
+        ({"queue": "a,b"}, ValueError, "can't be 'a,b'"),
+        ({"queue": " mail "}, ValueError, "can't be ' mail '"),
         ({"group": ""}, ValueError, "group must not be empty"),
         ({"group": "g" * 256}, ValueError, "at most 255"),
         ({"priority": 101}, ValueError, "between -100 and 100"),

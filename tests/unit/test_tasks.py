@@ -57,6 +57,15 @@ def test_unknown_option():
         task(max_tries=3)(lambda: None)
 
 
+def test_wrong_options():
+    with pytest.raises(TypeError, match=r"by name, such as @task\(queue='mail'\)"):
+        task("mail")
+    with pytest.raises(
+        TypeError, match=r"'c' must be .* Concurrency\('key', limit=3\)"
+    ):
+        task(concurrency=3, name="c")(lambda: None)
+
+
 def test_looks_like_its_function():
     """Name, module, docstring and signature are the function's, for help() and tools."""
 
@@ -153,3 +162,23 @@ def test_a_misspelt_option_is_told_with_the_one_that_was_meant():
         TypeError, match=r"no dispatch option dely. Did you mean 'delay'"
     ):
         add.using(dely=3)
+
+
+def test_an_option_of_other_queues_is_told_by_its_name_here():
+    """By the spelling, `max_retries` would be `max_recoveries`, which retries nothing."""
+    with pytest.raises(TypeError, match=r"Did you mean 'max_attempts'\? It counts the"):
+        task(max_retries=3)
+    with pytest.raises(TypeError, match=r"Did you mean 'takes_context'\?$"):
+        task(bind=True)
+    with pytest.raises(TypeError, match=r"Did you mean 'delay'\?$"):
+        add.using(countdown=3)
+    with pytest.raises(TypeError, match=r"no option countdown. There are ali"):
+        task(countdown=3)
+
+
+def test_what_other_queues_call_a_dispatch_is_told():
+    with pytest.raises(AttributeError, match=r"no attribute 'delay'. Its dispatch\(\)"):
+        add.delay(1, 2)
+    with pytest.raises(AttributeError, match=r"'apply_async'. using\(delay=60"):
+        add.apply_async((1, 2))
+    assert not hasattr(add, "anything")

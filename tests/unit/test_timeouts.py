@@ -37,6 +37,8 @@ from tests.helpers import DEADLINE, Background, eventually, in_thread, paused
 TIMED_OUT = "django_leasequeue.exceptions.JobTimeout"
 # Seconds. Long enough for nobody to be past it before the task has begun.
 SOON = 0.05
+# The same where the task has to be interrupted in the midst of it.
+BEGUN = 0.3
 LATER = 3600.0
 
 
@@ -153,8 +155,8 @@ def test_start_and_end_are_reported_around_the_call():
 
 
 def test_a_loop_is_interrupted(deadlines):
-    error = error_of(run_limited(loop, SOON, deadlines))
-    assert error["message"] == "The run took longer than its timeout of 0.05 s."
+    error = error_of(run_limited(loop, BEGUN, deadlines))
+    assert error["message"] == "The run took longer than its timeout of 0.3 s."
     assert "in loop" in error["traceback"]
     assert error["attempt"] == 1
 
@@ -164,7 +166,7 @@ def test_a_coroutine_is_cancelled(deadlines):
         await asyncio.Event().wait()
 
     for by in (arun, run):
-        error = error_of(run_limited(wait, SOON, deadlines, by=by))
+        error = error_of(run_limited(wait, BEGUN, deadlines, by=by))
         assert "in wait" in error["traceback"]
 
 
@@ -263,7 +265,7 @@ def test_whatever_follows_it_has_timed_out(deadlines, then):
 
 def test_an_error_that_came_of_it_is_told_as_well(deadlines):
     task = overtime(raising(ValueError("while cleaning up")))
-    error = error_of(run_limited(task, SOON, deadlines))
+    error = error_of(run_limited(task, BEGUN, deadlines))
     assert "ValueError: while cleaning up" in error["traceback"]
     assert "in loop" in error["traceback"]
 
@@ -287,7 +289,7 @@ def test_a_late_result_does_not_count_where_nothing_could_interrupt(by):
 
 def test_a_lost_lease_comes_first(deadlines):
     job = claimed()
-    context = limited(job, SOON, deadlines)
+    context = limited(job, BEGUN, deadlines)
 
     def task(context):
         try:
@@ -296,13 +298,13 @@ def test_a_lost_lease_comes_first(deadlines):
             context.lose("another worker has claimed it")
             context.check()
 
-    given = {"timeout": SOON, "takes_context": True}
+    given = {"timeout": BEGUN, "takes_context": True}
     assert run(task, options=given, job=job, context=context) == Released(lost=True)
 
 
 def test_a_cancel_comes_first(deadlines):
     job = claimed()
-    context = limited(job, SOON, deadlines)
+    context = limited(job, BEGUN, deadlines)
 
     def task(context):
         try:
@@ -311,7 +313,7 @@ def test_a_cancel_comes_first(deadlines):
             context.cancel()
             context.check()
 
-    given = {"timeout": SOON, "takes_context": True}
+    given = {"timeout": BEGUN, "takes_context": True}
     assert run(task, options=given, job=job, context=context) == Cancelled()
 
 
@@ -538,12 +540,16 @@ def test_each_is_struck_once_its_time_has_come(deadlines):
     assert not late.struck.is_set()
 
 
-def test_what_is_discarded_is_never_struck(deadlines):
-    gone, after = Item(clock.now() + SOON), Item(clock.now() + 2 * SOON)
+def test_what_is_discarded_is_never_struck(deadlines, monkeypatch):
+    now = [clock.now()]
+    monkeypatch.setattr(clock, "now", lambda: now[0])
+    gone, after = Item(now[0] + 1), Item(now[0] + 2)
     deadlines.add(gone)
     deadlines.add(after)
     deadlines.discard(gone)
     deadlines.discard(gone)
+    now[0] += 3
+    deadlines.add(Item(now[0] - 60))  # which wakes it
     assert after.struck.wait(DEADLINE)
     assert not gone.struck.is_set()
 
@@ -567,7 +573,7 @@ class Pipe:
         self.lines, self.timed = [], {}
         self.reports = Reports(self, None, drain=False)
         self.handler = ReportHandler(
-            None, LeaseTable(300), Progress(), None, None, None
+            None, LeaseTable(300), Progress(), None, None, None, None
         )
 
     def send(self, message, wait=0):

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections import Counter
 
 import pytest
 
@@ -57,3 +58,32 @@ def test_jobs_that_others_take_are_asked_for_ever_more_seldom():
     assert 0.1 <= pauses[-1] <= 0.2
     pace.found()
     assert pace.pause(-3, 0.2) <= 0.01
+
+
+@pytest.mark.parametrize("interval", [0.2, 1.0])
+def test_164_many_idle_workers_look_seldom_and_not_in_step(interval):
+    looks = sorted(look for _ in range(50) for look in idle_looks(interval, 300))
+    assert len(looks) <= 50 * 300 / (0.8 * interval)
+    # They all began at one instant; in step, they would all look in one tenth of an interval.
+    tenths = Counter(int(look / (interval / 10)) for look in looks if look >= 240)
+    mean = tenths.total() / (60 / (interval / 10))
+    assert max(tenths.values()) <= 5 * mean
+
+
+def test_164_a_worker_that_slept_for_long_starts_a_job_at_once():
+    wakeup = Wakeup()
+    pace = Pace()
+    for _ in range(1000):
+        pace.pause(None, 1.0)
+    with in_thread(wakeup.wake):
+        assert wakeup.sleep(pace.pause(None, DEADLINE)) is True
+    pace.found()
+    assert pace.pause(0, 1.0) <= 0.01
+
+
+def idle_looks(interval, seconds):
+    """Yield when a worker looks that finds nothing for so many seconds."""
+    pace, now = Pace(), 0.0
+    while now < seconds:
+        yield now
+        now += pace.pause(None, interval)

@@ -13,7 +13,7 @@ from tests.workers import options
 
 
 def test_they_survive_the_way_to_a_child():
-    given = options(queues="a,b", exclude="c", drain=True, max_jobs=7)
+    given = options(queues="a,b", exclude="c", drain=True, stop_after=7)
     assert WorkerOptions.from_json(given.to_json()) == given
     assert given.selection == Selection(("a", "b"), frozenset({"c"}))
 
@@ -24,7 +24,7 @@ def test_they_survive_the_way_to_a_child():
         ({"processes": 0}, "processes must be at least 1, not 0"),
         ({"threads": 0}, "threads must be at least 1"),
         ({"async_tasks": -1}, "async_tasks must be at least 1"),
-        ({"max_jobs": 0}, "max_jobs must be at least 1"),
+        ({"stop_after": 0}, "stop_after must be at least 1"),
         ({"shutdown_timeout": -1}, "shutdown_timeout must be 0 or more"),
         ({"shutdown_timeout": float("nan")}, "shutdown_timeout must be 0 or more"),
         ({"queues": "a,a"}, "named twice"),

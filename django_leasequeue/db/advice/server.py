@@ -1,6 +1,7 @@
 """Advice that the database itself gives rise to, as it answers now."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from django.db import transaction
 
@@ -17,7 +18,7 @@ OLDEST = {
 }
 
 
-def from_server(connection, tables: list[str]) -> Iterator[Advice]:
+def from_server(connection: Any, tables: list[str]) -> Iterator[Advice]:
     """Yield what should be different about one of the SUPPORTED databases; asks it.
 
     `tables`: the queue's own, whether they exist yet or not.
@@ -34,7 +35,7 @@ def from_server(connection, tables: list[str]) -> Iterator[Advice]:
         yield from _engine(connection, tables)
 
 
-def _version(connection) -> Iterator[Advice]:
+def _version(connection: Any) -> Iterator[Advice]:
     name = connection.display_name
     found, oldest = connection.get_database_version(), OLDEST.get(name)
     if oldest and found < oldest:
@@ -47,7 +48,7 @@ def _version(connection) -> Iterator[Advice]:
         )
 
 
-def _skip_locked(connection) -> Iterator[Advice]:
+def _skip_locked(connection: Any) -> Iterator[Advice]:
     features = connection.features
     if (
         features.has_select_for_update
@@ -61,7 +62,7 @@ def _skip_locked(connection) -> Iterator[Advice]:
         )
 
 
-def _journal(connection) -> Iterator[Advice]:
+def _journal(connection: Any) -> Iterator[Advice]:
     if connection.is_in_memory_db():
         return
     [mode] = _row(connection, "PRAGMA journal_mode")
@@ -75,7 +76,7 @@ def _journal(connection) -> Iterator[Advice]:
         )
 
 
-def _isolation(connection) -> Iterator[Advice]:
+def _isolation(connection: Any) -> Iterator[Advice]:
     if named_isolation(connection) is not None:
         return  # told from the settings, without the server
     # Only inside a transaction does every driver say what the server really does.
@@ -87,7 +88,7 @@ def _isolation(connection) -> Iterator[Advice]:
         )
 
 
-def _charset_of_connection(connection) -> Iterator[Advice]:
+def _charset_of_connection(connection: Any) -> Iterator[Advice]:
     found = _row(
         connection, "SELECT @@character_set_client, @@character_set_connection"
     )
@@ -100,7 +101,7 @@ def _charset_of_connection(connection) -> Iterator[Advice]:
         )
 
 
-def _charset_of_tables(connection, tables: list[str]) -> Iterator[Advice]:
+def _charset_of_tables(connection: Any, tables: list[str]) -> Iterator[Advice]:
     # JSON is utf8mb4 by itself, and BINARY where MariaDB keeps it compressed.
     charsets = _column(
         connection,
@@ -120,7 +121,7 @@ def _charset_of_tables(connection, tables: list[str]) -> Iterator[Advice]:
         )
 
 
-def _engine(connection, tables: list[str]) -> Iterator[Advice]:
+def _engine(connection: Any, tables: list[str]) -> Iterator[Advice]:
     engines = _column(
         connection,
         "SELECT DISTINCT engine FROM information_schema.tables "
@@ -137,13 +138,13 @@ def _engine(connection, tables: list[str]) -> Iterator[Advice]:
         )
 
 
-def _row(connection, statement: str) -> tuple:
+def _row(connection: Any, statement: str) -> tuple[Any, ...]:
     with connection.cursor() as cursor:
         cursor.execute(statement)
         return cursor.fetchone()
 
 
-def _column(connection, statement: str, tables: list[str]) -> list[str]:
+def _column(connection: Any, statement: str, tables: list[str]) -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute(statement, [tables])
         return [row[0] for row in cursor.fetchall()]

@@ -4,9 +4,8 @@ import shlex
 from argparse import ArgumentParser
 from typing import Any
 
-from django.utils import timezone
-
 from django_leasequeue.management.queue_command import QueueCommand
+from django_leasequeue.times import local_time
 
 
 class Command(QueueCommand):
@@ -33,10 +32,7 @@ class Command(QueueCommand):
         row = queues.filter(name=name).paused().first()
         if row is None:
             return f"Queue {name!r} was paused, and somebody has resumed it just now."
-        since = timezone.localtime(row.paused_at)
+        since = local_time(row.paused_at)
         by = f" by {row.paused_by}" if row.paused_by else ""
         why = f": {row.reason}" if row.reason else "."
-        return (
-            f"Queue {name!r} is paused already, since {since:%Y-%m-%d %H:%M:%S %Z}"
-            f"{by}{why}"
-        )
+        return f"Queue {name!r} is paused already, since {since}{by}{why}"

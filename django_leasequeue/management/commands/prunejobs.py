@@ -4,12 +4,13 @@ from argparse import ArgumentParser
 from collections import Counter
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import connections, router
 
 from django_leasequeue import registry
 from django_leasequeue.models import Job
 from django_leasequeue.worker.handlers import handled, stopper
+from django_leasequeue.worker.known_queues import tasks_own, unknown_queues
 from django_leasequeue.worker.stop import Stop
 
 
@@ -45,6 +46,11 @@ class Command(BaseCommand):
                 queue=given["queue"],
                 dry_run=given["dry_run"],
                 after_step=lambda: not stop.asked,
+            )
+        if given["queue"] and not counts and unknown_queues([given["queue"]], jobs.db):
+            raise CommandError(
+                f"No task names the queue {given['queue']!r} and no job is in it. Misspelt? "
+                f"The tasks' own queues are {tasks_own()}."
             )
         if given["verbosity"] > 0:
             self.stdout.write(_sentence(counts, given["dry_run"]))

@@ -15,7 +15,7 @@ from django_leasequeue.management.worker_options import (
     warn_of_unknown_queues,
     worker_options,
 )
-from django_leasequeue.worker import bounded, log
+from django_leasequeue.worker import bounded, exits, log
 from django_leasequeue.worker.connections import close_idle
 from django_leasequeue.worker.options import WorkerOptions
 from django_leasequeue.worker.progress import Progress, drain_display
@@ -72,10 +72,23 @@ class Command(BaseCommand):
             "with 2 if it could not be run.",
         )
         parser.add_argument(
-            "--max-jobs",
+            "--stop-after",
             type=int,
             metavar="N",
             help="Exit with 0 after N jobs in all; the child processes share them evenly.",
+        )
+        parser.add_argument(
+            "--max-jobs",
+            type=int,
+            metavar="N",
+            help="Replace each child process by a fresh one after N jobs, or a little "
+            "earlier, so that not all are replaced at once. Its running jobs end first.",
+        )
+        parser.add_argument(
+            "--max-memory",
+            type=int,
+            metavar="MIB",
+            help="The same once it uses so many mebibytes of memory and has run a job.",
         )
         parser.add_argument(
             "--shutdown-timeout",
@@ -115,7 +128,14 @@ class Command(BaseCommand):
         if given["drain"] and sys.stderr.isatty():
             # A line for each job would tear the progress bar to pieces.
             given["verbosity"] = max(given["verbosity"], 1) - 1
-        log.configure(given["verbosity"])
+        undo = log.configure(given["verbosity"])
+        try:
+            self._handle(given)
+        finally:
+            if not getattr(self, "_called_from_command_line", False):
+                undo()  # as in a test, whose other tests write no log
+
+    def _handle(self, given: dict[str, Any]) -> None:
         options = worker_options(given)
         if connections[options.database].in_atomic_block:
             raise CommandError(
@@ -169,9 +189,7 @@ class Command(BaseCommand):
     def _leave_behind(self, left: int, code: int) -> None:
         """Exit at once if jobs or callbacks still run: their threads would hold up the end."""
         if left and getattr(self, "_called_from_command_line", False):
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+            exits.at_once(code)
 
     def _run_here(self, options: WorkerOptions, progress: Progress) -> int:
         """Work in this process; return how many jobs and callbacks still run."""

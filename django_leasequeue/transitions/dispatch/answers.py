@@ -9,13 +9,12 @@ from collections import Counter, defaultdict
 from functools import partial
 from typing import Any, NamedTuple
 
-from django.db import transaction
-from django.db.models import F
+from django.db.models import Case, F, QuerySet, SmallIntegerField, Value, When
 
 from django_leasequeue import db, rounds
 from django_leasequeue.dedup import DispatchOutcome
 from django_leasequeue.specs import Prepared
-from django_leasequeue.states import FINAL, Status
+from django_leasequeue.states import AWAITS_SLOT, FINAL, Status
 from django_leasequeue.transitions.dispatch import owner as owners
 
 # Seconds for which a skipped dispatch tries to count itself on a row that others keep
@@ -32,7 +31,7 @@ class Answer(NamedTuple):
     columns: dict[str, Any]
 
 
-def answer_to(wanted: Prepared, owner) -> Answer:
+def answer_to(wanted: Prepared, owner: Any) -> Answer:
     """Return what the rules of the dispatch do to this holder.
 
     All that is asked for and possible is done; the word is the first that applies of rerun,
@@ -47,11 +46,15 @@ def answer_to(wanted: Prepared, owner) -> Answer:
     if owner.status == Status.PENDING and asked.replace:
         outcome = DispatchOutcome.REPLACED
         columns |= {"args": wanted.values["args"], "kwargs": wanted.values["kwargs"]}
+        columns |= _key_columns(wanted, owner)
         if owner.claims and owner.steps.filter(round=owner.round).exists():
             # They are what the old arguments came to.
             columns |= rounds.afresh()
         if asked.postpone:
             columns["run_at"] = wanted.run_at or db.DatabaseNow(wanted.delay)
+            if owner.concurrency_key is not None:
+                # Until it is due it is in nobody's way.
+                columns["blocked"] = _trying()
     if owner.status == Status.RUNNING and asked.rerun:
         outcome = DispatchOutcome.RERUN
         columns["rerun"] = True
@@ -63,7 +66,26 @@ def answer_to(wanted: Prepared, owner) -> Answer:
     return Answer(outcome, columns)
 
 
-def can_wait_for_commit(answer: Answer, owner) -> bool:
+def _key_columns(wanted: Prepared, owner: Any) -> dict[str, Any]:
+    """Return the concurrency that the new arguments make, if it is another."""
+    names = ("concurrency_key", "concurrency_limit")
+    columns = {name: wanted.values[name] for name in names}
+    if all(getattr(owner, name) == value for name, value in columns.items()):
+        return {}
+    # It need not wait for a slot of the old key any more.
+    return {**columns, "blocked": _trying()}
+
+
+def _trying() -> Case:
+    """Return what `blocked` becomes of a job that need not be called to try for a slot."""
+    return Case(
+        When(blocked=AWAITS_SLOT, then=Value(0)),
+        default=F("blocked"),
+        output_field=SmallIntegerField(),
+    )
+
+
+def can_wait_for_commit(answer: Answer, owner: Any) -> bool:
     """Whether the holder may stay unlocked while the caller's transaction lasts.
 
     A slow caller must not hold up the worker that runs the job, nor everybody else who
@@ -74,7 +96,7 @@ def can_wait_for_commit(answer: Answer, owner) -> bool:
     return owner.status in FINAL and not answer.columns
 
 
-def write(rows, owner, answer: Answer, seconds: float) -> bool:
+def write(rows: QuerySet[Any], owner: Any, answer: Answer, seconds: float) -> bool:
     """Outside a transaction: change the holder if it still is one, and count the dispatch.
 
     Returns whether it is, so that the answer holds good.
@@ -91,16 +113,16 @@ def write(rows, owner, answer: Answer, seconds: float) -> bool:
     return bool(changed)
 
 
-def write_locked(rows, owner, answer: Answer) -> None:
+def write_locked(rows: QuerySet[Any], owner: Any, answer: Answer) -> None:
     """Change a holder that the transaction has locked, and count the dispatch."""
     db.by_key(rows, [owner.pk]).update(**answer.columns, **_counted())
     _show(owner, answer)
 
 
-def write_on_commit(rows, owner, answer: Answer) -> None:
+def write_on_commit(rows: QuerySet[Any], owner: Any, answer: Answer) -> None:
     """Change the holder, and count the dispatch, once the caller's transaction has committed."""
 
-    def extend():
+    def extend() -> None:
         still = db.by_key(rows, [owner.pk]).filter(
             db.unindexed(owners.same_id(owner), using=rows.db)
         )
@@ -109,11 +131,10 @@ def write_on_commit(rows, owner, answer: Answer) -> None:
         db.rerun(change, using=rows.db, seconds=RERUN_FOR)
 
     later = extend if answer.columns else partial(count, rows, owner)
-    # Robust: the caller has committed, and its other callbacks must not suffer.
-    transaction.on_commit(later, using=rows.db, robust=True)
+    db.on_commit(later, using=rows.db)
 
 
-def count(rows, owner) -> None:
+def count(rows: QuerySet[Any], owner: Any) -> None:
     """Count a skipped dispatch, unless somebody keeps the row locked."""
     done = db.increment_if_free(
         rows, owner.pk, "suppressed", "last_suppressed_at", COUNTING
@@ -124,7 +145,7 @@ def count(rows, owner) -> None:
             owner.__dict__.pop(name, None)
 
 
-def count_many(rows, skipped: Counter[int], *, locked: set[int]) -> None:
+def count_many(rows: QuerySet[Any], skipped: Counter[int], *, locked: set[int]) -> None:
     """Count skipped dispatches by job: of locked jobs now, of the others after the commit."""
     later: dict[int, list[int]] = defaultdict(list)
     for times, ids in _by_times(skipped).items():
@@ -133,7 +154,7 @@ def count_many(rows, skipped: Counter[int], *, locked: set[int]) -> None:
             with db.forced(rows):
                 db.by_key(rows, now).update(**_counted(times))
         later[times] = [pk for pk in ids if pk not in locked]
-    transaction.on_commit(partial(_count_free, rows, later), using=rows.db, robust=True)
+    db.on_commit(partial(_count_free, rows, later), using=rows.db)
 
 
 def _by_times(skipped: Counter[int]) -> dict[int, list[int]]:
@@ -143,7 +164,7 @@ def _by_times(skipped: Counter[int]) -> dict[int, list[int]]:
     return by_times
 
 
-def _count_free(rows, by_times: dict[int, list[int]]) -> None:
+def _count_free(rows: QuerySet[Any], by_times: dict[int, list[int]]) -> None:
     for times, ids in by_times.items():
         db.update_free(rows, ids, _counted(times), COUNTING)
 
@@ -155,12 +176,12 @@ def _counted(times: int = 1) -> dict[str, Any]:
     }
 
 
-def _show(owner, answer: Answer) -> None:
+def _show(owner: Any, answer: Answer) -> None:
     """Let the instance show what was written."""
     _forget(owner, answer.columns | _counted())
 
 
-def _forget(owner, columns: dict[str, Any]) -> None:
+def _forget(owner: Any, columns: dict[str, Any]) -> None:
     for name, value in columns.items():
         if hasattr(value, "resolve_expression"):
             # Read from the database when it is first asked for.

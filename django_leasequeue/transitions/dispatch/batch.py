@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from django_leasequeue import db, ownership
 from django_leasequeue.exceptions import DedupConflict
@@ -28,7 +28,7 @@ def places(wanted: list[Prepared]) -> Places:
     return found
 
 
-def find(rows, keys: Places, hidden: bool) -> Owners:
+def find(rows: QuerySet[Any], keys: Places, hidden: bool) -> Owners:
     """Return the jobs that have the ids; `hidden`: by a locking read. See owner.find()."""
     ids_of: dict[str, list[str]] = {}
     for queue, dedup_id in sorted(keys):
@@ -61,7 +61,7 @@ def check_tasks(known: Owners, wanted: list[Prepared], keys: Places) -> None:
                 )
 
 
-def needs_lock(owner, specs: list[Prepared], inside: bool) -> bool:
+def needs_lock(owner: Any, specs: list[Prepared], inside: bool) -> bool:
     """Whether these dispatches want more of the owner than an answer.
 
     `inside`: in the caller's transaction, until whose end a pending holder must not start.
@@ -74,7 +74,7 @@ def needs_lock(owner, specs: list[Prepared], inside: bool) -> bool:
     return any(answer.columns for answer in given)
 
 
-def lock(rows, to_lock: Owners, fresh: bool) -> Owners | None:
+def lock(rows: QuerySet[Any], to_lock: Owners, fresh: bool) -> Owners | None:
     """Lock owners by ascending primary key; None if one has changed since it was read."""
     rows = ownership.with_window(rows)
     locked = []
@@ -96,6 +96,6 @@ def lock(rows, to_lock: Owners, fresh: bool) -> Owners | None:
     return {(owner.queue, owner.dedup_id): owner for owner in locked}
 
 
-def _slices(items: list) -> Iterator[list]:
+def _slices(items: list[Any]) -> Iterator[list[Any]]:
     for start in range(0, len(items), IDS):
         yield items[start : start + IDS]

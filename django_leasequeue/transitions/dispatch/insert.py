@@ -7,10 +7,11 @@ from typing import Any
 from uuid import uuid4
 
 from django.db import IntegrityError
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from django_leasequeue import db
 from django_leasequeue.specs import Prepared
+from django_leasequeue.states import AWAITS_GROUP
 
 # Rows and bytes of arguments for one INSERT. 4 MiB is a quarter of the smallest default
 # max_allowed_packet in use (MariaDB's 16 MiB), and escaping at most doubles a text.
@@ -25,7 +26,7 @@ NOW = db.DatabaseNow()
 _now = lru_cache(db.DatabaseNow)
 
 
-def insert(rows, wanted: Prepared, seconds: float | None = None):
+def insert(rows: QuerySet[Any], wanted: Prepared, seconds: float | None = None) -> Any:
     """Insert one job and return it; what the database computed is read when asked for.
 
     `seconds`: how long it may wait for a rival of its dedup id, in autocommit mode.
@@ -38,7 +39,9 @@ def insert(rows, wanted: Prepared, seconds: float | None = None):
     return _job(rows, wanted, columns)
 
 
-def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
+def insert_many(
+    rows: QuerySet[Any], wanted: list[Prepared], suppressed: list[int]
+) -> list[Any]:
     """Insert jobs, in the transaction at hand, and return them with their ids.
 
     Ids ascend in the order of `wanted`, while dedup ids are taken in an order of their own,
@@ -67,7 +70,9 @@ def insert_many(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
     return [_job(rows, *pair) for pair in zip(wanted, new, strict=True)]
 
 
-def _insert_in_chunks(rows, wanted: list[Prepared], suppressed: list[int]) -> list:
+def _insert_in_chunks(
+    rows: QuerySet[Any], wanted: list[Prepared], suppressed: list[int]
+) -> list[Any]:
     jobs = []
     for start, end in _chunks(wanted):
         some = wanted[start:end]
@@ -91,7 +96,7 @@ def _columns(wanted: Prepared, suppressed: int = 0) -> dict[str, Any]:
     }
     if values["kwargs"]:
         columns["kwargs"] = texts["kwargs"]
-    for name in ("meta", "group"):
+    for name in ("meta", "group", "concurrency_key", "concurrency_limit"):
         if values[name]:
             columns[name] = values[name]
     if dedup is not None:
@@ -99,12 +104,18 @@ def _columns(wanted: Prepared, suppressed: int = 0) -> dict[str, Any]:
         if dedup.ttl is not None:
             columns["dedup_ttl"] = dedup.window
             columns["dedup_until"] = _now(dedup.window)
+    if wanted.made_by is not None:
+        columns |= wanted.made_by
+    if wanted.after_group is not None:
+        columns["blocked"] = AWAITS_GROUP
+    if wanted.dispatched_by is not None:
+        columns["dispatched_by"] = wanted.dispatched_by
     if suppressed:
         columns |= {"suppressed": suppressed, "last_suppressed_at": NOW}
     return columns
 
 
-def _job(rows, wanted: Prepared, columns: dict[str, Any]):
+def _job(rows: QuerySet[Any], wanted: Prepared, columns: dict[str, Any]) -> Any:
     """Return the job of a row that was inserted.
 
     What the database computed is left out: read when it is first asked for, so that a
@@ -113,14 +124,19 @@ def _job(rows, wanted: Prepared, columns: dict[str, Any]):
     return db.inserted(rows, columns | wanted.values)
 
 
-def _insert_in_order(rows, wanted: list[Prepared], new: list[dict]) -> None:
+def _insert_in_order(
+    rows: QuerySet[Any], wanted: list[Prepared], new: list[dict[str, Any]]
+) -> None:
     for start, end in _chunks(wanted):
         _insert_chunk(rows, new[start:end])
 
 
 def _insert_then_hand_out(
-    rows, wanted: list[Prepared], new: list[dict], ordered: list[dict]
-):
+    rows: QuerySet[Any],
+    wanted: list[Prepared],
+    new: list[dict[str, Any]],
+    ordered: list[dict[str, Any]],
+) -> None:
     """Insert jobs without their dedup ids, then give them those in the order of `ordered`."""
     for columns in ordered:
         columns |= {"dedup_id": None, "released_dedup_id": columns["dedup_id"]}
@@ -148,7 +164,8 @@ def _chunks(wanted: list[Prepared]) -> Iterator[tuple[int, int]]:
     yield start, len(wanted)
 
 
-def _insert_chunk(rows, new: list[dict]) -> None:
+def _insert_chunk(rows: QuerySet[Any], new: list[dict[str, Any]]) -> None:
+    mark = None
     if not db.bulk_insert_returns_ids(rows):
         # They may be any distance apart (auto_increment_increment), so the rows carry a mark
         # by which they are read back. InnoDB numbers the rows of one INSERT ... VALUES in
@@ -168,7 +185,7 @@ def _insert_chunk(rows, new: list[dict]) -> None:
 
 
 @contextmanager
-def _explained(rows) -> Iterator[None]:
+def _explained(rows: QuerySet[Any]) -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:

@@ -2,13 +2,20 @@
 
 from collections import Counter
 from functools import partial
+from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from django_leasequeue import db, ownership
 from django_leasequeue.dedup import DispatchOutcome
 from django_leasequeue.specs import Prepared
-from django_leasequeue.transitions.dispatch import answers, batch
+from django_leasequeue.transitions.dispatch import (
+    answers,
+    batch,
+    group_waits,
+    superseding,
+)
 from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.dispatch.insert import insert_many
 from django_leasequeue.transitions.dispatch.passes import (
@@ -18,7 +25,7 @@ from django_leasequeue.transitions.dispatch.passes import (
 )
 
 
-def dispatch_many(rows, wanted: list[Prepared]) -> list[tuple]:
+def dispatch_many(rows: QuerySet[Any], wanted: list[Prepared]) -> list[tuple[Any, ...]]:
     """Return (job, outcome) a spec, in order; everything is stored, or nothing.
 
     Of specs with one id the first wins; the others get its job. Raises as dispatch() does,
@@ -32,15 +39,21 @@ def dispatch_many(rows, wanted: list[Prepared]) -> list[tuple]:
     return db.rerun(partial(_add, rows, wanted), using=rows.db, seconds=TIME_LIMIT)
 
 
-def _add(rows, wanted: list[Prepared]) -> list[tuple]:
+def _add(rows: QuerySet[Any], wanted: list[Prepared]) -> list[tuple[Any, ...]]:
     with db.write_transaction(rows):
         jobs = insert_many(rows, wanted, [0] * len(wanted))
+        group_waits.store(rows, wanted, jobs)
+        superseding.cancel_older(rows, wanted, jobs)
     return [(job, DispatchOutcome.ADDED) for job in jobs]
 
 
-def _pass(rows, wanted: list[Prepared], deadline: Deadline, hidden: bool):
+def _pass(
+    rows: QuerySet[Any], wanted: list[Prepared], deadline: Deadline, hidden: bool
+) -> Any:
     connection = transaction.get_connection(rows.db)
     inside = db.in_transaction(connection)
+    # Without an atomic block nobody would hear of the commit.
+    by_hand = inside and not connection.in_atomic_block
     keys = batch.places(wanted)
     with db.bounded_transaction(rows.db, deadline.left):
         db.take_write_lock(rows)
@@ -51,6 +64,7 @@ def _pass(rows, wanted: list[Prepared], deadline: Deadline, hidden: bool):
             key: owner
             for key, owner in known.items()
             if not fresh
+            or by_hand
             or batch.needs_lock(owner, [wanted[place] for place in keys[key]], inside)
         }
         locked = batch.lock(rows, to_lock, fresh)
@@ -81,17 +95,18 @@ def _pass(rows, wanted: list[Prepared], deadline: Deadline, hidden: bool):
     return [done[place] for place in range(len(wanted))]
 
 
-def _insert(rows, wanted: list[Prepared], keys, holders) -> dict[int, tuple]:
+def _insert(
+    rows: QuerySet[Any], wanted: list[Prepared], keys: Any, holders: Any
+) -> dict[int, tuple[Any, ...]]:
     """Insert what no holder answers, and let the first of each id answer the others."""
     new = {key: those for key, those in keys.items() if key not in holders}
     firsts = {those[0]: those[1:] for those in new.values()}
     firsts |= {place: [] for place, one in enumerate(wanted) if one.key is None}
     order = sorted(firsts)
-    jobs = insert_many(
-        rows,
-        [wanted[place] for place in order],
-        [len(firsts[place]) for place in order],
-    )
+    new_ones = [wanted[place] for place in order]
+    jobs = insert_many(rows, new_ones, [len(firsts[place]) for place in order])
+    group_waits.store(rows, new_ones, jobs)
+    superseding.cancel_older(rows, new_ones, jobs)
     done = {}
     for place, job in zip(order, jobs, strict=True):
         done[place] = (job, DispatchOutcome.ADDED)

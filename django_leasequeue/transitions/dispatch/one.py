@@ -7,8 +7,10 @@ InnoDB.
 """
 
 from functools import partial
+from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from django_leasequeue import db, ownership
 from django_leasequeue.dedup import DispatchOutcome
@@ -16,6 +18,7 @@ from django_leasequeue.specs import Prepared
 from django_leasequeue.transitions.dispatch import answers
 from django_leasequeue.transitions.dispatch import owner as owners
 from django_leasequeue.transitions.dispatch.insert import insert
+from django_leasequeue.transitions.dispatch.many import dispatch_many
 from django_leasequeue.transitions.dispatch.passes import (
     TIME_LIMIT,
     Deadline,
@@ -23,12 +26,15 @@ from django_leasequeue.transitions.dispatch.passes import (
 )
 
 
-def dispatch(rows, wanted: Prepared):
+def dispatch(rows: QuerySet[Any], wanted: Prepared) -> tuple[Any, DispatchOutcome]:
     """Return (job, outcome): the new job, or the holder of the id and what was done to it.
 
     Raises DedupConflict or DispatchConflict, and IntegrityError for a violation of anything
     but the dedup constraint, such as a sequence that a restore left behind.
     """
+    if wanted.after_group is not None or wanted.supersedes:
+        # The row of its wait, and what it supersedes, belong into the same transaction.
+        return dispatch_many(rows, [wanted])[0]
     if wanted.dedup is None:
         job = db.rerun(partial(insert, rows, wanted), using=rows.db, seconds=TIME_LIMIT)
         return job, DispatchOutcome.ADDED
@@ -37,7 +43,9 @@ def dispatch(rows, wanted: Prepared):
     return until_decided(partial(_pass_alone, rows, wanted), rows, [wanted])
 
 
-def _pass_alone(rows, wanted: Prepared, deadline: Deadline, hidden: bool):
+def _pass_alone(
+    rows: QuerySet[Any], wanted: Prepared, deadline: Deadline, hidden: bool
+) -> tuple[Any, DispatchOutcome] | None:
     """Decide in autocommit mode, by as few statements as the case takes."""
     owner = owners.find(rows, wanted)
     if owner is None:
@@ -52,7 +60,9 @@ def _pass_alone(rows, wanted: Prepared, deadline: Deadline, hidden: bool):
         return _decide_unchanged(rows, wanted, owner)
 
 
-def _pass_inside(rows, wanted: Prepared, deadline: Deadline, hidden: bool):
+def _pass_inside(
+    rows: QuerySet[Any], wanted: Prepared, deadline: Deadline, hidden: bool
+) -> tuple[Any, DispatchOutcome] | None:
     """Decide inside the caller's transaction, which a failed pass must leave usable."""
     connection = transaction.get_connection(rows.db)
     db.take_write_lock(rows)
@@ -77,7 +87,9 @@ def _pass_inside(rows, wanted: Prepared, deadline: Deadline, hidden: bool):
         return _decide_locked(rows, wanted, *locked)
 
 
-def _decide_unchanged(rows, wanted: Prepared, owner):
+def _decide_unchanged(
+    rows: QuerySet[Any], wanted: Prepared, owner: Any
+) -> tuple[Any, DispatchOutcome] | None:
     locked = db.wait_for_unchanged(
         ownership.with_window(rows), [owner.pk], owners.unchanged(owner)
     )
@@ -88,7 +100,9 @@ def _decide_unchanged(rows, wanted: Prepared, owner):
     return _decide_locked(rows, wanted, *locked)
 
 
-def _decide_locked(rows, wanted: Prepared, owner=None):
+def _decide_locked(
+    rows: QuerySet[Any], wanted: Prepared, owner: Any = None
+) -> tuple[Any, DispatchOutcome]:
     if owner is not None and owner.dedup_id == wanted.rules.id:
         if ownership.holds(owner):
             owners.check_task(owner, wanted)

@@ -6,7 +6,7 @@ changed meanwhile was rolled back as a whole, and the next one finds the winner.
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import Error, IntegrityError, models, transaction
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Deadline:
     """When a dispatch has to be decided."""
 
-    def __init__(self, seconds: float):
+    def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._ends = clock.now() + seconds
 
@@ -41,7 +41,9 @@ class Deadline:
 
 
 def until_decided(
-    one_pass: Callable[[Deadline, bool], T | None], rows, wanted: list[Prepared]
+    one_pass: Callable[[Deadline, bool], T | None],
+    rows: models.QuerySet[Any],
+    wanted: list[Prepared],
 ) -> T:
     """Return what `one_pass(deadline, hidden)` decides; it returns None to be called again.
 
@@ -91,7 +93,7 @@ def until_decided(
             ) from lost
 
 
-def dedup_constraint(rows) -> models.UniqueConstraint:
+def dedup_constraint(rows: models.QuerySet[Any]) -> models.UniqueConstraint:
     """Return the constraint that lets a dedup id belong to one job."""
     return next(
         constraint
@@ -101,7 +103,7 @@ def dedup_constraint(rows) -> models.UniqueConstraint:
 
 
 def _winner_is_hidden(
-    connection, wanted: list[Prepared], lost: IntegrityError, again: bool
+    connection: Any, wanted: list[Prepared], lost: IntegrityError, again: bool
 ) -> bool:
     findable = db.locking_read_is_fresh(connection)
     if db.reads_are_fresh(connection):

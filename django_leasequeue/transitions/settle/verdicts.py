@@ -2,9 +2,9 @@
 
 from collections import defaultdict
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from django.db.models import BooleanField, Case, Value, When
+from django.db.models import BooleanField, Case, QuerySet, Value, When
 
 from django_leasequeue import db
 from django_leasequeue.claimed import Claimed
@@ -46,7 +46,7 @@ class Settled(NamedTuple):
 
 
 def explain(
-    rows, missed: list[tuple[Claimed, Outcome]], recognise: bool = True
+    rows: QuerySet[Any], missed: list[tuple[Claimed, Outcome]], recognise: bool = True
 ) -> dict[tuple[int, int], Settled]:
     """Read the rows that were missed, without a lock, and tell busy ones from lost ones.
 
@@ -72,7 +72,7 @@ def explain(
     return verdicts
 
 
-def _verdict(job: Claimed, outcome: Outcome, row, recognise: bool) -> Settled:
+def _verdict(job: Claimed, outcome: Outcome, row: Any, recognise: bool) -> Settled:
     if row is None and job.removal_sent is not None and job.is_held:
         # By this very settle, of which the answer was lost: nobody else could have it yet.
         return Settled(Verdict.WRITTEN, cancelled=job.removal_sent is Status.CANCELLED)
@@ -97,7 +97,7 @@ def _verdict(job: Claimed, outcome: Outcome, row, recognise: bool) -> Settled:
     )
 
 
-def _cancelled(job: Claimed, outcome: Outcome, row) -> bool:
+def _cancelled(job: Claimed, outcome: Outcome, row: Any) -> bool:
     """Whether that write ended the job as cancelled, and not somebody since then."""
     if row["status"] != Status.CANCELLED or row["claims"] != job.claims:
         return False

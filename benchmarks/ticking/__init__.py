@@ -1,0 +1,1 @@
+"""Many processes tick one schedule, and some are killed."""
