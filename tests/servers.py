@@ -212,7 +212,9 @@ class Postgres(Server):
             status = (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return False
-        return len(status) > 7 and status[7].strip() in ("ready", "standby")
+        # A server that was killed leaves the file behind, and it says that it is ready.
+        is_own = status[:1] == [str(self.process.pid)]
+        return is_own and len(status) > 7 and status[7].strip() in ("ready", "standby")
 
 
 class MySQL(Server):

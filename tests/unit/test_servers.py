@@ -1,5 +1,7 @@
 """The private servers of the tests."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests import servers
@@ -21,5 +23,40 @@ def test_no_defaults_is_said_once(tmp_path, text, first):
     server = servers.MySQL(Program("mysql", program, "9.7"))
     try:
         assert ("--no-defaults" in server.place()) is first
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    ("pid", "status", "ready"),
+    [
+        (2, "ready   ", True),
+        (2, "standby ", True),
+        (2, "starting", False),
+        # What a server that was killed has left behind.
+        (1, "ready   ", False),
+    ],
+)
+def test_a_postgres_is_ready_once_it_says_so_itself(tmp_path, pid, status, ready):
+    server = servers.Postgres(Program("postgres", tmp_path / "postgres", "15"))
+    try:
+        server.data.mkdir()
+        lines = [pid, server.data, 0, 5432, "", "127.0.0.1", "", status]
+        (server.data / "postmaster.pid").write_text("\n".join(map(str, lines)))
+        server.process = SimpleNamespace(pid=2, poll=lambda: 0)
+        assert server.is_ready() is ready
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("written", [None, "", "2\n"])
+def test_a_postgres_that_has_not_said_so_is_not_ready(tmp_path, written):
+    server = servers.Postgres(Program("postgres", tmp_path / "postgres", "15"))
+    try:
+        server.data.mkdir()
+        if written is not None:
+            (server.data / "postmaster.pid").write_text(written)
+        server.process = SimpleNamespace(pid=2, poll=lambda: 0)
+        assert server.is_ready() is False
     finally:
         server.stop()
