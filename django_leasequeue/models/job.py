@@ -16,6 +16,7 @@ from django_leasequeue.durations import Duration
 from django_leasequeue.fields import ExactCharField, JSONTextField, UTCDateTimeField
 from django_leasequeue.history import Event
 from django_leasequeue.managers import JobManager
+from django_leasequeue.managers.marks import alters_data
 from django_leasequeue.origin import LONGEST_ORIGIN
 from django_leasequeue.registry import LONGEST_NAME
 from django_leasequeue.specs import LONGEST_GROUP
@@ -248,6 +249,7 @@ class Job(models.Model):
         rows = self._rows().filter(pk=self.pk)
         return rows.values_list("group_wait__group", flat=True).first()
 
+    @alters_data
     def cancel(self) -> bool:
         """Cancel this job, or ask for it if it runs: see `Job.objects.filter(...).cancel()`.
 
@@ -260,10 +262,12 @@ class Job(models.Model):
             self.refresh_from_db(using=rows.db)
         return self.pk in done.cancelled | done.requested
 
+    @alters_data
     async def acancel(self) -> bool:
         """See cancel()."""
         return await sync_to_async(self.cancel)()
 
+    @alters_data
     def retry(self) -> None:
         """Run the finished job again, in a new round: see `Job.objects.filter(...).retry()`.
 
@@ -274,10 +278,12 @@ class Job(models.Model):
         done.check(self.pk)
         self.refresh_from_db(using=rows.db)
 
+    @alters_data
     async def aretry(self) -> None:
         """See retry()."""
         await sync_to_async(self.retry)()
 
+    @alters_data
     def wait(self, timeout: Duration | None = None) -> Any:
         """Wait until the job has ended, and return its result; the instance is read anew.
 
@@ -292,6 +298,7 @@ class Job(models.Model):
             raise results.overdue(self, rows, wait.timeout)
         return results.result_of(self)
 
+    @alters_data
     async def await_result(self, timeout: Duration | None = None) -> Any:
         """See wait(). The event loop goes on meanwhile; a cancelled wait leaves the job alone."""
         rows = self._rows()
@@ -340,8 +347,3 @@ class Job(models.Model):
         """Return the table's rows where they are written: a replica may be late."""
         alias = router.db_for_write(type(self), instance=self)
         return models.QuerySet(type(self), using=alias)
-
-    # So that a template can't call them.
-    for _verb in (cancel, acancel, retry, aretry, wait, await_result):
-        _verb.alters_data = True  # type: ignore[union-attr]
-    del _verb

@@ -9,6 +9,7 @@ from django_leasequeue import db, transitions
 from django_leasequeue.dedup import LONGEST_QUEUE
 from django_leasequeue.fields import ExactCharField, UTCDateTimeField
 from django_leasequeue.managers import VerbQuerySet
+from django_leasequeue.managers.marks import alters_data
 from django_leasequeue.models.job import Job
 
 
@@ -19,6 +20,7 @@ class QueueQuerySet(VerbQuerySet["Queue"]):
         """Queues of which no job starts now."""
         return self.filter(paused_at__isnull=False)
 
+    @alters_data
     def pause(self, name: str, *, by: str = "", reason: str = "") -> bool:
         """Let no job of this queue start until it is resumed; running ones go on.
 
@@ -32,6 +34,7 @@ class QueueQuerySet(VerbQuerySet["Queue"]):
         with db.saying_what_to_migrate(rows):
             return transitions.pause.pause(rows, name, by, reason)
 
+    @alters_data
     def resume(self, name: str, *, by: str = "") -> bool:
         """Let the jobs of this queue start again, and wake workers that wait for some.
 
@@ -41,11 +44,6 @@ class QueueQuerySet(VerbQuerySet["Queue"]):
         rows = self._rows()
         with db.saying_what_to_migrate(rows):
             return transitions.pause.resume(rows, name, by, Job._meta.db_table)
-
-    # So that a template can't call what it is handed.
-    for _verb in (pause, resume):
-        _verb.alters_data = True  # type: ignore[attr-defined]
-    del _verb
 
 
 if TYPE_CHECKING:  # see managers.JobManager

@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from django_leasequeue import db, firing, registry, transitions
 from django_leasequeue.fields import ExactCharField, JSONTextField, UTCDateTimeField
 from django_leasequeue.managers import Dispatch
+from django_leasequeue.managers.marks import queryset_only
 from django_leasequeue.models.job import Job
 from django_leasequeue.recurrence import LONGEST_EXPRESSION, LONGEST_SCHEDULE, Ticks
 from django_leasequeue.recurrence import make_ticks as _make_ticks
@@ -22,6 +23,7 @@ CODE, ADMIN = "code", "admin"
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
     """Schedules, and the verbs, each for those of the queryset."""
 
+    @queryset_only
     def pause(self, *, by: str = "") -> int:
         """Let these make no jobs until they are resumed; `by`: who wants it so, for people.
 
@@ -31,11 +33,13 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         rows, ids = self._chosen()
         return transitions.schedule.pause(rows, ids, by)
 
+    @queryset_only
     def resume(self) -> int:
         """Let these go on, from now. Returns how many were paused."""
         rows, ids = self._chosen()
         return transitions.schedule.resume(rows, ids)
 
+    @queryset_only
     def run_now(self, *, by: str = "") -> list[Dispatch]:
         """Make a job of each of these now, beside its ticks, also of one that is paused.
 
@@ -48,12 +52,6 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
         for task in rows.filter(pk__in=ids).values_list("task", flat=True):
             registry.resolve(task)
         return [Dispatch(*pair) for pair in firing.run_now(rows, ids, jobs, by)]
-
-    # So that a template can't call what it is handed; and never on all by mistake.
-    for _verb in (pause, resume, run_now):
-        _verb.alters_data = True  # type: ignore[union-attr]
-        _verb.queryset_only = True  # type: ignore[union-attr]
-    del _verb
 
     if TYPE_CHECKING:
         _db: str | None
