@@ -28,8 +28,9 @@ def databases():
 
     def put(**settings):
         handler = ConnectionHandler(settings)
-        patches.append(mock.patch.object(checks, "connections", handler))
-        patches[-1].start()
+        for module in (checks.databases, checks.tasks):
+            patches.append(mock.patch.object(module, "connections", handler))
+            patches[-1].start()
         return handler
 
     patches = []
@@ -211,6 +212,28 @@ def test_e202_despite_wrong_settings(databases, settings):
     settings.LEASEQUEUE = {"LEASE": "long"}
     with registered(print, atomic=True):
         assert checks.check_atomic_tasks() == []
+
+
+def test_a_module_that_cannot_be_imported_hides_no_other_tasks(settings):
+    """It is told by a check of its own."""
+    settings.LEASEQUEUE = {
+        "TASK_MODULES": ["not_there"],
+        "QUEUES": {"mail": {"CONCURRENCY": 2}},
+    }
+    with registered(print, queue="mail", concurrency="k"):
+        assert ids(checks.check_limits()) == ["W206"]
+
+
+def test_a_wrong_setting_hides_no_tasks_of_other_queues(settings):
+    settings.LEASEQUEUE = {
+        "QUEUES": {"bad": {"CONCURRENCY": "two"}, "mail": {"CONCURRENCY": 2}}
+    }
+    with (
+        registered(print, name="a", queue="bad", concurrency="k"),
+        registered(print, name="b", queue="mail", concurrency="k"),
+    ):
+        [message] = checks.check_limits()
+    assert "'b'" in message.msg
 
 
 def test_w206_a_key_of_its_own_in_a_queue_with_a_limit(settings):
@@ -490,9 +513,9 @@ def documented():
 
 def test_docs_list_exactly_the_ids_of_the_code():
     """docs/checks.md has one row an id, in order."""
-    package = Path(checks.__file__).parent
+    package = ROOT / "django_leasequeue"
     sources = [
-        package / "checks.py",
+        *package.glob("checks/*.py"),
         package / "backend" / "problems.py",
         *package.glob("conf/*.py"),
         *package.glob("db/advice/*.py"),

@@ -1,0 +1,26 @@
+"""What the checks of tasks have in common: they look at one after the other."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from django.core.checks import CheckMessage
+from django.core.exceptions import ImproperlyConfigured
+
+from django_leasequeue import registry
+
+
+def of_each_task(
+    problems: Callable[[registry.TaskOptions], Iterator[CheckMessage]],
+) -> list[CheckMessage]:
+    """Return what is wrong with each task, in the order of their names.
+
+    A module that can't be imported and a setting that can't be read hide the tasks which
+    need them, and no others.
+    """
+    with contextlib.suppress(Exception):  # check_tasks tells it
+        registry.autodiscover()
+    found: list[CheckMessage] = []
+    for name in registry.names():
+        with contextlib.suppress(ImproperlyConfigured):  # check_settings tells it
+            found.extend(problems(registry.get(name)))
+    return found
