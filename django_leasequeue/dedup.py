@@ -83,6 +83,13 @@ class Dedup:
         return "" if self.ttl is not None else "finished"
 
 
+def as_dedup(wanted: str | Dedup | None) -> Dedup | None:
+    """Return a dedup id given as text or Dedup as the latter."""
+    if wanted is None or isinstance(wanted, Dedup):
+        return wanted
+    return Dedup(wanted)
+
+
 # Characters of a queue's name.
 LONGEST_QUEUE = 100
 

@@ -11,6 +11,9 @@ from django.utils.module_loading import import_string
 #: A function of one argument, the EndedRun, plain or `async def`; or its dotted path.
 Callback = Callable[["EndedRun"], Any] | str
 
+# The options of a task that are called once an outcome is stored.
+CALLBACKS = ("on_success", "on_failure", "on_retry")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedRun:

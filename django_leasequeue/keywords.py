@@ -1,6 +1,6 @@
 """Options by their names and types, for type checkers: of @task, and of a dispatch.
 
-Nothing is checked by these at run time; `registry.TaskOptions` and `specs.JobSpec` do that.
+Nothing is checked by these at run time; `task_options.TaskOptions` and `specs.JobSpec` do that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from django_leasequeue.dedup import Dedup
 from django_leasequeue.durations import Duration
 from django_leasequeue.hooks import Callback
 from django_leasequeue.recurrence import Recurrence
-from django_leasequeue.registry import HasOptions
+from django_leasequeue.task_options import HasOptions
 
 if TYPE_CHECKING:
     # Of Django 6.0 and newer. A task of its decorator, whatever class the backend makes of it.

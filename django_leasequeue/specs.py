@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django_leasequeue import origin, payloads, registry
+from django_leasequeue import discovery, origin, payloads, registry
 from django_leasequeue.concurrency import Concurrency, as_concurrency, of_queue
 from django_leasequeue.conf import conf
-from django_leasequeue.dedup import Dedup, check_queue, check_text
+from django_leasequeue.dedup import Dedup, as_dedup, check_queue, check_text
 from django_leasequeue.durations import Duration, seconds
 from django_leasequeue.fields import UTCDateTimeField
 from django_leasequeue.keywords import TaskLike
+from django_leasequeue.option_values import check_count, check_priority
+from django_leasequeue.task_options import TaskOptions
 
 LONGEST_GROUP = 255
 AT_ONCE = timedelta(0)
@@ -79,7 +81,7 @@ def prepare(spec: JobSpec) -> Prepared:
             f"{type(spec).__name__} is no JobSpec: make one by task.spec(...)."
         )
     task = registry.resolve(spec.task)
-    registry.check_discoverable(task)
+    discovery.check_discoverable(task)
     args, kwargs, meta = (
         _arguments(spec.args),
         _named(spec, "kwargs"),
@@ -96,10 +98,10 @@ def prepare(spec: JobSpec) -> Prepared:
     if spec.queue is not None:
         queue = check_queue(spec.queue)
     if spec.priority is not None:
-        priority = registry.check_priority(spec.priority)
+        priority = check_priority(spec.priority)
     if group is not None:
         check_text("group", group, LONGEST_GROUP)
-    dedup = registry.as_dedup(spec.dedup)
+    dedup = as_dedup(spec.dedup)
     if dedup is None and task.dedup is not None:
         dedup = task.dedup_for(args, kwargs)
     concurrency = _concurrency(spec, task, queue, args, kwargs)
@@ -153,9 +155,9 @@ def _text(what: str, given: dict[str, Any], most: int) -> str:
     return payloads.dump(given, what=what, max_bytes=most) if given else "{}"
 
 
-def _max_attempts(spec: JobSpec, task: registry.TaskOptions, queue: str) -> int:
+def _max_attempts(spec: JobSpec, task: TaskOptions, queue: str) -> int:
     if spec.max_attempts is not None:
-        registry.check_count("max_attempts", spec.max_attempts, 1)
+        check_count("max_attempts", spec.max_attempts, 1)
         return spec.max_attempts
     return conf.max_attempts(queue) if task.max_attempts is None else task.max_attempts
 
@@ -173,7 +175,7 @@ def _after_group(spec: JobSpec) -> str | None:
 
 def _concurrency(
     spec: JobSpec,
-    task: registry.TaskOptions,
+    task: TaskOptions,
     queue: str,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],

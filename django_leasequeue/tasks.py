@@ -18,8 +18,8 @@ from asgiref.sync import sync_to_async
 
 from django_leasequeue import registry
 from django_leasequeue.keywords import TaskKeywords, UsingKeywords
-from django_leasequeue.registry import TaskOptions
 from django_leasequeue.specs import JobSpec
+from django_leasequeue.task_options import TaskOptions
 
 if TYPE_CHECKING:
     from django_leasequeue.managers import Dispatch

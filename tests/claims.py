@@ -11,8 +11,8 @@ from unittest import mock
 from django_leasequeue import registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.models import Job
-from django_leasequeue.registry import TaskOptions
 from django_leasequeue.selection import Selection
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker import runner
 from django_leasequeue.worker.context import JobContext
 

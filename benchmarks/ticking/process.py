@@ -8,10 +8,10 @@ import django
 def main():
     """Tick, and say so once it is about to."""
     django.setup()
-    from django_leasequeue import registry
+    from django_leasequeue import discovery
     from django_leasequeue.worker.ticker import Ticker
 
-    registry.autodiscover()
+    discovery.autodiscover()
     ticker = Ticker("default")
     ticker.start()
     print("ticking", flush=True)

@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from django_leasequeue import registry
+from django_leasequeue import discovery, registry
 from django_leasequeue.admin.reach import queues
 from django_leasequeue.models import Schedule
 
@@ -72,7 +72,7 @@ class TaskFilter(ExactFilter):
         """See ExactFilter."""
         # A web process need not have imported all tasks, and may not be able to.
         with contextlib.suppress(Exception):
-            registry.autodiscover()
+            discovery.autodiscover()
         return registry.names()
 
 

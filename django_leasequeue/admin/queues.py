@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from django_leasequeue import registry
+from django_leasequeue import discovery
 from django_leasequeue.admin import shown
 from django_leasequeue.admin.listing import LookOnlyAdmin
 from django_leasequeue.admin.origin import may
@@ -198,6 +198,6 @@ class QueueAdmin(LookOnlyAdmin):
 def _may_be_misspelt(name: str) -> bool:
     # A web process need not have imported all tasks, and may not be able to.
     with contextlib.suppress(Exception):
-        registry.autodiscover()
+        discovery.autodiscover()
         return bool(unknown_queues([name], router.db_for_write(Queue)))
     return False

@@ -13,10 +13,10 @@ if django.VERSION < (6, 0):
         f"it; this is Django {django.get_version()}. Use the decorator django_leasequeue.task."
     )
 
-from django_leasequeue import registry
+from django_leasequeue import discovery
 from django_leasequeue.backend.lease_queue import LeaseQueueBackend, adopt
 from django_leasequeue.backend.typed import LeaseTask
 
 __all__ = ["LeaseQueueBackend", "LeaseTask"]
 
-registry.adopters.append(adopt)
+discovery.adopters.append(adopt)

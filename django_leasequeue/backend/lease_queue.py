@@ -24,6 +24,7 @@ from django_leasequeue.backend.door import DjangoDoor, as_far, plain
 from django_leasequeue.backend.task import FOR_ALL, LeaseTask, difference, options_of
 from django_leasequeue.exceptions import UndiscoverableTask, UnknownTask
 from django_leasequeue.payloads import dump
+from django_leasequeue.task_options import TaskOptions
 
 if TYPE_CHECKING:
     from django_leasequeue.managers import JobQuerySet
@@ -174,7 +175,7 @@ def adopt(module: ModuleType) -> None:
         backend.register(task)
 
 
-def _known(task: "Task[..., Any]") -> registry.TaskOptions | None:
+def _known(task: "Task[..., Any]") -> TaskOptions | None:
     try:
         known = registry.get(task.module_path)
     except UnknownTask:

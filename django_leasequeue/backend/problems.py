@@ -8,9 +8,9 @@ from django.apps import apps
 from django.core.checks import CheckMessage, Error
 from django.db import connections, router
 
-from django_leasequeue import registry
 from django_leasequeue.backend.task import FOR_ALL
 from django_leasequeue.dedup import check_queue
+from django_leasequeue.task_options import TaskOptions
 
 if TYPE_CHECKING:
     from django_leasequeue.backend.lease_queue import LeaseQueueBackend
@@ -47,7 +47,7 @@ def _of_options(backend: "LeaseQueueBackend", where: str) -> Iterator[CheckMessa
         )
     for name, value in backend.defaults.items():
         try:
-            registry.TaskOptions(name=where, func=_nothing, **{name: value})
+            TaskOptions(name=where, func=_nothing, **{name: value})
         except (TypeError, ValueError) as error:
             yield _error("E403", f"{where}[{name!r}] can't be: {error}", None)
 

@@ -10,7 +10,7 @@ from django.tasks import Task
 
 from django_leasequeue import registry
 from django_leasequeue.frontdoor import FrontDoor
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 
 # How jobs are run. A function has one set of them: a job's row names the function alone.
 OF_RUNS = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from django_leasequeue.dedup import Dedup
     from django_leasequeue.keywords import DjangoKeywords
-    from django_leasequeue.registry import TaskOptions
+    from django_leasequeue.task_options import TaskOptions
 
     P = ParamSpec("P")
     R = TypeVar("R")

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 
-from django_leasequeue import registry
+from django_leasequeue import discovery, registry
+from django_leasequeue.task_options import TaskOptions
 
 
 def of_each_task(
-    problems: Callable[[registry.TaskOptions], Iterator[CheckMessage]],
+    problems: Callable[[TaskOptions], Iterator[CheckMessage]],
 ) -> list[CheckMessage]:
     """Return what is wrong with each task, in the order of their names.
 
@@ -18,7 +19,7 @@ def of_each_task(
     need them, and no others.
     """
     with contextlib.suppress(Exception):  # check_tasks tells it
-        registry.autodiscover()
+        discovery.autodiscover()
     found: list[CheckMessage] = []
     for name in registry.names():
         with contextlib.suppress(ImproperlyConfigured):  # check_settings tells it

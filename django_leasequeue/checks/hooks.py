@@ -7,10 +7,11 @@ from typing import Any
 from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 
-from django_leasequeue import hooks, registry
+from django_leasequeue import hooks
 from django_leasequeue.checks.each_task import of_each_task
 from django_leasequeue.checks.messages import new_message, told
 from django_leasequeue.conf import conf
+from django_leasequeue.task_options import TaskOptions
 
 
 def check_hooks(**kwargs: Any) -> list[CheckMessage]:
@@ -22,8 +23,8 @@ def check_hooks(**kwargs: Any) -> list[CheckMessage]:
     return found
 
 
-def _callback_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
-    for option in registry.CALLBACKS:
+def _callback_problems(task: TaskOptions) -> Iterator[CheckMessage]:
+    for option in hooks.CALLBACKS:
         path = getattr(task, option)
         if not isinstance(path, str):
             continue  # looked at when the task was made

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from django.core.checks import CheckMessage
 from django.db import DatabaseError, connections
 
-from django_leasequeue import registry
+from django_leasequeue import discovery
 from django_leasequeue.checks.messages import new_message
 from django_leasequeue.models import Schedule
 from django_leasequeue.monitoring import stale
@@ -51,7 +51,7 @@ def _broken_schedules(alias: str) -> Iterator[CheckMessage]:
 
 def _stale_jobs(alias: str) -> Iterator[CheckMessage]:
     try:
-        registry.autodiscover()
+        discovery.autodiscover()
     except Exception:
         return  # which E201 tells, and what could not be imported is no more known
     with contextlib.suppress(DatabaseError):  # no table, which is told by the next

@@ -8,20 +8,22 @@ from django.core.checks import CheckMessage
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
 
-from django_leasequeue import firing, registry
+from django_leasequeue import discovery, firing
 from django_leasequeue.checks.each_task import of_each_task
 from django_leasequeue.checks.messages import new_message, told
 from django_leasequeue.concurrency import of_queue
 from django_leasequeue.conf import conf
+from django_leasequeue.dedup import as_dedup
 from django_leasequeue.models import Job, Schedule
+from django_leasequeue.task_options import TaskOptions
 
 
 def check_tasks(**kwargs: Any) -> list[CheckMessage]:
     """Modules of tasks that can't be imported, two tasks of one name included."""
     try:
-        modules = [*registry.app_modules(), *conf.task_modules]
+        modules = [*discovery.app_modules(), *conf.task_modules]
     except ImproperlyConfigured:
-        modules = registry.app_modules()  # check_settings tells what is wrong
+        modules = discovery.app_modules()  # check_settings tells what is wrong
     return [message for name in modules for message in _import_problems(name)]
 
 
@@ -49,7 +51,7 @@ def check_schedules(**kwargs: Any) -> list[CheckMessage]:
 
 def _import_problems(module: str) -> Iterator[CheckMessage]:
     try:
-        registry.import_tasks(module)
+        discovery.import_tasks(module)
     except Exception as error:
         yield new_message(
             "E201",
@@ -59,7 +61,7 @@ def _import_problems(module: str) -> Iterator[CheckMessage]:
         )
 
 
-def _atomic_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
+def _atomic_problems(task: TaskOptions) -> Iterator[CheckMessage]:
     most = conf.lease(task.queue) - conf.safety_buffer(task.queue)
     if not task.atomic or (task.timeout is not None and task.timeout < most):
         return
@@ -73,7 +75,7 @@ def _atomic_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
     )
 
 
-def _limit_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
+def _limit_problems(task: TaskOptions) -> Iterator[CheckMessage]:
     limit = conf.concurrency(task.queue)
     if task.limits is None or limit is None:
         return
@@ -88,8 +90,8 @@ def _limit_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
         )
 
 
-def _dedup_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
-    wanted = None if callable(task.dedup) else registry.as_dedup(task.dedup)
+def _dedup_problems(task: TaskOptions) -> Iterator[CheckMessage]:
+    wanted = None if callable(task.dedup) else as_dedup(task.dedup)
     if wanted is None:
         return
     try:
@@ -108,7 +110,7 @@ def _dedup_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
         )
 
 
-def _schedule_problems(task: registry.TaskOptions) -> Iterator[CheckMessage]:
+def _schedule_problems(task: TaskOptions) -> Iterator[CheckMessage]:
     for rule in task.schedule:
         schedule = Schedule(name=rule.name, **rule.columns(task.name))
         try:

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections, router
 
-from django_leasequeue import registry
+from django_leasequeue import discovery
 from django_leasequeue.models import Queue
 from django_leasequeue.worker.known_queues import misspelt, unknown_queues
 
@@ -51,7 +51,7 @@ class QueueCommand(BaseCommand):
     def _warn(self, name: str, using: str) -> None:
         """Say if the name may be misspelt, as far as that can be told."""
         with contextlib.suppress(Exception):
-            registry.autodiscover()
+            discovery.autodiscover()
             if unknown_queues([name], using):
                 self.stderr.write(self.style.WARNING(misspelt(name)))
 

@@ -18,9 +18,9 @@ from django_leasequeue.history import Event
 from django_leasequeue.managers import JobManager
 from django_leasequeue.managers.marks import alters_data
 from django_leasequeue.origin import LONGEST_ORIGIN
-from django_leasequeue.registry import LONGEST_NAME
 from django_leasequeue.specs import LONGEST_GROUP
 from django_leasequeue.states import AWAITS_GROUP, AWAITS_SLOT, FINAL, Status
+from django_leasequeue.task_options import LONGEST_NAME
 from django_leasequeue.why import Cause
 
 

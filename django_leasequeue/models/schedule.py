@@ -15,7 +15,7 @@ from django_leasequeue.recurrence import make_ticks as _make_ticks
 from django_leasequeue.recurrence.declared import ALLOW, CAP, SKIP
 from django_leasequeue.recurrence.due import ALL, LATEST, NONE
 from django_leasequeue.recurrence.ticks import CRON, EVERY
-from django_leasequeue.registry import LONGEST_NAME
+from django_leasequeue.task_options import LONGEST_NAME
 
 CODE, ADMIN = "code", "admin"
 

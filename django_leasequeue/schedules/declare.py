@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from django_leasequeue import db, registry, transitions
+from django_leasequeue import db, discovery, registry, transitions
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Schedule
 from django_leasequeue.models.schedule import CODE
 from django_leasequeue.recurrence import Recurrence
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 
 # How often workers say what they declare; how old that may be before it is said again; and
 # after how long nobody declares it any more: a worker may miss one time, and be slow.
@@ -195,11 +195,11 @@ def _is_gone(row: Any) -> bool:
 
 def _is_ours(row: Any) -> bool:
     """Whether this project's code is where it would be declared."""
-    return not row.module or registry.is_discoverable(row.module)
+    return not row.module or discovery.is_discoverable(row.module)
 
 
 def _module_of(task: TaskOptions) -> str:
-    return registry.module_of(task)[:255]
+    return discovery.module_of(task)[:255]
 
 
 def _unseen_for(row: Any) -> timedelta:

@@ -10,7 +10,7 @@ from django.test import TestCase
 
 from django_leasequeue import registry
 from django_leasequeue.models import Job
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 
 
 class Captured(list[Job]):

@@ -13,7 +13,7 @@ from django.db import connections, router
 from django.test import TestCase
 
 from django_leasequeue import clock as clocks
-from django_leasequeue import registry
+from django_leasequeue import discovery, registry
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.durations import Duration, seconds
@@ -75,7 +75,7 @@ def run_jobs(
     after so many runs. `using`: the jobs' alias.
     """
     alias = using or router.db_for_write(Job)
-    registry.autodiscover()
+    discovery.autodiscover()
     selection = Selection.parse(_listed(queues), _listed(exclude))
     _check_queues(selection, alias)
     worker = InlineWorker(alias, selection)

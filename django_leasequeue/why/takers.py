@@ -5,7 +5,7 @@ import contextlib
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_leasequeue import db, registry
+from django_leasequeue import db, discovery, registry
 from django_leasequeue.exceptions import UnknownTask
 from django_leasequeue.why.causes import Cause, Kind
 from django_leasequeue.why.look import Look, has
@@ -62,7 +62,7 @@ def _lacking(seen: Look) -> list[Cause]:
 def _main_name(task: str) -> str:
     # Whatever the project's modules raise: the answer is about the workers' code.
     with contextlib.suppress(Exception):
-        registry.autodiscover()
+        discovery.autodiscover()
     try:
         return registry.get(task).name
     except UnknownTask:

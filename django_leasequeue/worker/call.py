@@ -11,7 +11,7 @@ from django_leasequeue.claimed import Claimed
 from django_leasequeue.conf import conf
 from django_leasequeue.exceptions import UnknownTask
 from django_leasequeue.outcomes import Outcome
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker import endings
 from django_leasequeue.worker.context import JobContext
 

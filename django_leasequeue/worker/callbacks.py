@@ -13,7 +13,7 @@ from django_leasequeue import origin, payloads
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.hooks import Callback, EndedRun, load
 from django_leasequeue.outcomes import Failed, Outcome, RetryLater, Succeeded
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker import events, forks
 from django_leasequeue.worker.connections import JobConnections
 from django_leasequeue.worker.hiding import to_be_logged

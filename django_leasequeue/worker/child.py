@@ -68,7 +68,7 @@ def _work(
     control: Receiver,
 ) -> int:
     # These need Django to be set up.
-    from django_leasequeue import registry
+    from django_leasequeue import discovery, registry
     from django_leasequeue.worker import middleware
     from django_leasequeue.worker.heartbeat import take_away, worker_name
     from django_leasequeue.worker.loop import Loop
@@ -79,7 +79,7 @@ def _work(
     vital_thread(
         _hear, control, reports, stop, running, wakeup, name="leasequeue-control"
     ).start()
-    registry.autodiscover()
+    discovery.autodiscover()
     middleware.loaded()
     # What is there by now stays: to look through it for garbage would hold up jobs for some
     # hundredths of a second each time.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from django_leasequeue import payloads
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import JobCancelled, JobRunAborted
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker.hiding import without_hidden
 from django_leasequeue.worker.limit import NO_LIMIT, Limit
 from django_leasequeue.worker.steps import Steps

@@ -44,7 +44,7 @@ from django_leasequeue.outcomes import (
     Succeeded,
 )
 from django_leasequeue.payloads import describe_error, try_dump_result
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.hiding import without_hidden
 from django_leasequeue.worker.log import about, counted, logger

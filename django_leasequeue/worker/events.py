@@ -15,7 +15,7 @@ from django_leasequeue.claimed import Claimed
 from django_leasequeue.frontdoor import Answers
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Cancelled, Outcome
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.transitions.settle import Settled, Verdict
 from django_leasequeue.worker import forks
 from django_leasequeue.worker.connections import JobConnections, close_all

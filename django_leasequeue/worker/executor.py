@@ -10,7 +10,7 @@ from django_leasequeue.claimed import Claimed
 from django_leasequeue.exceptions import UnknownTask
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Cancelled, Outcome, Released
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.transitions.settle import Settled
 from django_leasequeue.worker import atomic, endings, events, middleware, runner
 from django_leasequeue.worker.callback_threads import CallbackThreads, warn_not_called

@@ -8,9 +8,9 @@ import os
 from dataclasses import replace
 from uuid import UUID
 
-from django_leasequeue import registry
+from django_leasequeue import discovery, registry
 from django_leasequeue.claimed import Claimed
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker import middleware
 from django_leasequeue.worker.claimer import Claims
 from django_leasequeue.worker.handlers import handled, stopper
@@ -57,7 +57,7 @@ class InProcess:
         """Work until stopped or done; return how many jobs and callbacks still ran."""
         name = self.name
         with handled(stopper(self.stop)):
-            registry.autodiscover()
+            discovery.autodiscover()
             middleware.loaded()
             if self._heartbeat is not None:
                 self._heartbeat.enter(name, os.getpid(), registry.names())

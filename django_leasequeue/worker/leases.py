@@ -8,7 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 from django_leasequeue.claimed import Claimed
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 
 
 class Leases(Protocol):

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from django_leasequeue.claimed import Claimed
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker.board import Board
 from django_leasequeue.worker.endings import wait_after_timeout
 from django_leasequeue.worker.lease_table import terms_of

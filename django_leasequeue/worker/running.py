@@ -14,7 +14,7 @@ from uuid import UUID
 from django_leasequeue import clock
 from django_leasequeue.claimed import Claimed
 from django_leasequeue.outcomes import Outcome
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.log import about, logger
 

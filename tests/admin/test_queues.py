@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 
-from django_leasequeue import registry
+from django_leasequeue import discovery
 from django_leasequeue.models import Queue
 from tests.admin.looking import QUEUES, line_of, page, statements
 from tests.factories import JobFactory
@@ -121,7 +121,7 @@ def test_a_name_that_nothing_speaks_for(admin_client, monkeypatch):
     def broken():
         raise ImportError("as the test asked")
 
-    monkeypatch.setattr(registry, "autodiscover", broken)
+    monkeypatch.setattr(discovery, "autodiscover", broken)
     html = admin_client.post(f"{QUEUES}add/", {"name": "liam"}, follow=True)
     assert "Misspelt?" not in html.content.decode()
     assert paused() == {"mial", "liam"}

@@ -14,7 +14,7 @@ from django.db import connections
 from django.tasks import default_task_backend, task, task_backends
 from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist
 
-from django_leasequeue import Dedup, JobSpec, every, registry
+from django_leasequeue import Dedup, JobSpec, discovery, every, registry
 from django_leasequeue.backend import LeaseTask
 from django_leasequeue.exceptions import DedupConflict, UnknownTask
 from django_leasequeue.models import Job
@@ -221,7 +221,7 @@ def test_tasks_of_other_backends_are_known_too(settings, module):
     assert not isinstance(module.made, LeaseTask)
     with pytest.raises(UnknownTask):
         registry.get(NAME)
-    registry.import_tasks(module.__name__)
+    discovery.import_tasks(module.__name__)
     assert registry.get(NAME).timeout == 9
     queued = module.made.using(backend="queue")
     result = queued.enqueue(5)
@@ -230,7 +230,7 @@ def test_tasks_of_other_backends_are_known_too(settings, module):
     # Nobody could run them without a backend of ours.
     registry._tasks.pop(NAME)
     settings.TASKS = {"default": {"BACKEND": immediate}}
-    registry.import_tasks(module.__name__)
+    discovery.import_tasks(module.__name__)
     with pytest.raises(UnknownTask):
         registry.get(NAME)
 

@@ -13,7 +13,7 @@ from django.db import connection, connections
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.utils import ConnectionHandler
 
-from django_leasequeue import checks, registry
+from django_leasequeue import checks, discovery
 from django_leasequeue.db.advice import from_server
 from django_leasequeue.models import GroupWait
 from django_leasequeue.states import AWAITS_GROUP, AWAITS_SLOT
@@ -139,7 +139,7 @@ def test_w116_columns_that_are_no_arguments():
 def test_stale_jobs_are_not_told_where_modules_are_missing():
     """Their tasks may be in them."""
     JobFactory(task="shop.tasks.gone")
-    with mock.patch.object(registry, "autodiscover", side_effect=ImportError):
+    with mock.patch.object(discovery, "autodiscover", side_effect=ImportError):
         assert asked() == []
 
 

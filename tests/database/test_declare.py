@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 from django.db.models import F
 
-from django_leasequeue import cron, every, registry
+from django_leasequeue import cron, discovery, every, registry
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Schedule
 from django_leasequeue.schedules import declare, lines
@@ -200,7 +200,7 @@ def test_the_command(code, capsys):
     code(s=RULE)
     call_command("syncschedules")
     assert capsys.readouterr().out == "Added: s.\n"
-    with mock.patch.object(registry, "autodiscover"):
+    with mock.patch.object(discovery, "autodiscover"):
         call_command("syncschedules")
     assert capsys.readouterr().out == "Nothing to change.\n"
 

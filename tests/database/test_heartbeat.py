@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from django_leasequeue import clock, registry
+from django_leasequeue import clock, discovery
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Worker
 from django_leasequeue.worker.heartbeat import BEAT_EVERY, Heartbeat
@@ -109,7 +109,7 @@ def test_each_child_has_a_row_by_the_name_that_its_jobs_show(monkeypatch, announ
     def no_module(*args):
         raise SystemExit("a module of tasks, where leases are renewed")
 
-    monkeypatch.setattr(registry, "autodiscover", no_module)
+    monkeypatch.setattr(discovery, "autodiscover", no_module)
     worker = Supervisor(options(processes=2), Progress())
     with in_thread(worker.run):
         job = tasks.announce_then_wait.dispatch(announcement.path).job

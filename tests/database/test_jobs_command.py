@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db import OperationalError
 from django.db.models import TextField, Value
 
-from django_leasequeue import cron, every, registry
+from django_leasequeue import cron, discovery, every
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.management.console import VERBS, acting, listing, stats
 from django_leasequeue.models import Job, Queue, Schedule
@@ -122,7 +122,7 @@ def test_list_when_the_code_is_broken(jobs, monkeypatch):
     def broken():
         raise ImportError("as the test asked")
 
-    monkeypatch.setattr(registry, "autodiscover", broken)
+    monkeypatch.setattr(discovery, "autodiscover", broken)
     job = JobFactory(task="shop.gone")
     assert listed(jobs("list", "--task=shop.gone")) == [job.pk]
     assert jobs("list", "--task=shop.other").out == "No job matches.\n"

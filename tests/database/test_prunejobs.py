@@ -5,7 +5,7 @@ import signal
 import pytest
 from django.core.management import CommandError, call_command
 
-from django_leasequeue import registry
+from django_leasequeue import discovery
 from django_leasequeue.db import DatabaseNow, removal
 from django_leasequeue.models import Job
 from tests.factories import JobFactory
@@ -70,7 +70,7 @@ def test_tasks_whose_rules_are_not_known_lose_nothing(said, monkeypatch):
     def broken():
         raise ImportError("as the test asked")
 
-    monkeypatch.setattr(registry, "autodiscover", broken)
+    monkeypatch.setattr(discovery, "autodiscover", broken)
     old("succeeded", 1)
     with pytest.raises(ImportError):
         said()

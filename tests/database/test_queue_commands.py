@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
-from django_leasequeue import registry
+from django_leasequeue import discovery
 from django_leasequeue.models import Queue
 from tests.factories import JobFactory
 from tests.helpers import failing
@@ -81,7 +81,7 @@ def test_they_work_when_the_code_is_broken(said, monkeypatch):
     def broken():
         raise ImportError("as the test asked")
 
-    monkeypatch.setattr(registry, "autodiscover", broken)
+    monkeypatch.setattr(discovery, "autodiscover", broken)
     assert said("pausequeue", "mail").err == ""
     assert Queue.objects.get().is_paused
 

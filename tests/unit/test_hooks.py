@@ -4,8 +4,7 @@ import functools
 
 import pytest
 
-from django_leasequeue.hooks import check_callback, load
-from django_leasequeue.registry import CALLBACKS
+from django_leasequeue.hooks import CALLBACKS, check_callback, load
 from tests.road import toy
 
 
@@ -65,4 +64,4 @@ def test_a_path_is_looked_up_when_it_is_needed():
         pass
     assert load(f"{__name__}.tell") is tell
     with pytest.raises(TypeError, match="is a tuple, not a function"):
-        load("django_leasequeue.registry.CALLBACKS")
+        load("django_leasequeue.hooks.CALLBACKS")

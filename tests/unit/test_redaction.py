@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from django_leasequeue import registry
+from django_leasequeue import discovery, registry
 from django_leasequeue.redaction import CLOSED, HIDDEN, Redaction, arguments, as_redact
 from django_leasequeue.worker import log
 from tests.claims import claimed, context_of, registered, run
@@ -135,7 +135,7 @@ def test_tasks_that_can_not_be_imported(monkeypatch):
     """What nobody knows the rule of is hidden; what is gone for good has none."""
     assert registry.redaction("shop.gone") is None
     with toy(lambda a: None, name="shop.send", aliases=("shop.mail",), redact="a"):
-        monkeypatch.setattr(registry, "autodiscover", _broken)
+        monkeypatch.setattr(discovery, "autodiscover", _broken)
         assert registry.redaction("shop.gone") is CLOSED
         assert CLOSED.shown({"args": [1], "kwargs": {"a": 1}, "result": 1}) == {
             "args": [HIDDEN],

@@ -12,8 +12,8 @@ from django.dispatch import Signal
 
 import django_leasequeue.management.commands as commands
 from django_leasequeue import backoff, conf, retention, signals
-from django_leasequeue.registry import TaskOptions
 from django_leasequeue.specs import JobSpec
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker.context import JobContext
 from tests import readme
 from tests.processes import ROOT

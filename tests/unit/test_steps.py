@@ -12,7 +12,7 @@ from django.db import DataError, InterfaceError
 from django_leasequeue import clock
 from django_leasequeue.exceptions import JobCancelled, JobRunAborted, StepRefused
 from django_leasequeue.fields import BrokenJSON
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker.steps import TryAgain
 from tests.claims import claimed, context_of
 from tests.helpers import in_thread, together

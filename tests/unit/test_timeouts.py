@@ -19,7 +19,7 @@ from django_leasequeue.outcomes import (
     RetryLater,
     Succeeded,
 )
-from django_leasequeue.registry import TaskOptions
+from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker import interruptions, runner
 from django_leasequeue.worker.context import JobContext
 from django_leasequeue.worker.deadlines import Deadlines

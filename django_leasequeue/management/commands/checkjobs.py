@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connections, router
 
-from django_leasequeue import db, registry
+from django_leasequeue import db, discovery
 from django_leasequeue.management.terminal import Screen, a_span, as_json, told
 from django_leasequeue.models import Job
 from django_leasequeue.monitoring import Health, Limits, health
@@ -129,7 +129,7 @@ class Command(BaseCommand):
             return
         with contextlib.suppress(Exception):
             try:
-                registry.autodiscover()
+                discovery.autodiscover()
                 with bounded.Bounded(database):
                     unknown = unknown_queues(names, database)
             finally:

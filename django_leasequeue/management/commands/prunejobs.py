@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections, router
 
-from django_leasequeue import registry
+from django_leasequeue import discovery
 from django_leasequeue.models import Job
 from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.known_queues import tasks_own, unknown_queues
@@ -38,7 +38,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **given: Any) -> None:
         """Prune to the end, or until a signal comes."""
         # A task that can't be imported could keep its jobs longer: nothing is removed then.
-        registry.autodiscover()
+        discovery.autodiscover()
         stop = Stop(lambda: None)
         jobs = Job.objects.using(given["database"] or router.db_for_write(Job))
         with handled(stopper(stop)):

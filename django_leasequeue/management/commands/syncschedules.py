@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db import connections, router
 
-from django_leasequeue import registry
+from django_leasequeue import discovery
 from django_leasequeue.models import Schedule
 from django_leasequeue.schedules import declare
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, database: str | None = None, **options: Any) -> None:
         """Declare, and say what has changed."""
-        registry.autodiscover()
+        discovery.autodiscover()
         done = declare(database or router.db_for_write(Schedule))
         said = [
             f"{word.capitalize()}: {', '.join(sorted(names))}."

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from django.core.management.base import CommandError
 from django.db.models import QuerySet
 
-from django_leasequeue import db, registry
+from django_leasequeue import db, discovery, registry
 from django_leasequeue.exceptions import UnknownTask
 from django_leasequeue.management.console.common import Console
 from django_leasequeue.management.terminal import a_span
@@ -76,7 +76,7 @@ def warn_of_misspelt(console: Console) -> None:
     """Say which names nothing speaks for, as far as that can be told: nothing was found."""
     given = console.given
     with contextlib.suppress(Exception):
-        registry.autodiscover()
+        discovery.autodiscover()
         if given["task"] is not None:
             try:
                 registry.resolve(given["task"])
