@@ -15,7 +15,7 @@ from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Job
 from django_leasequeue.outcomes import Succeeded
 from django_leasequeue.states import Status
-from django_leasequeue.transitions import claim as claiming
+from django_leasequeue.transitions.claim import recovery
 from tests.factories import JobFactory
 from tests.helpers import (
     DEADLINE,
@@ -69,7 +69,7 @@ class Watched:
 
 def recovers_at_once(count, monkeypatch):
     """Let a look for leases that are past take so many."""
-    monkeypatch.setattr(claiming, "_RECOVERED", count)
+    monkeypatch.setattr(recovery, "_RECOVERED", count)
 
 
 def under_way(trait):
