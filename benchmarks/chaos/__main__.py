@@ -29,7 +29,7 @@ from django_leasequeue import clock
 from tests import servers
 
 # Seconds in which all jobs must have ended once everybody is left alone, and for a stop.
-PEACE, STOP = 240, 120
+PEACE, STOP = 600, 300
 
 
 def main(arguments=None):

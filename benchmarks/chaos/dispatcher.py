@@ -22,6 +22,7 @@ def main(path, seed):
     from django.db import Error, connection
 
     from benchmarks.tasks import chaos
+    from django_leasequeue.exceptions import DispatchConflict
     from django_leasequeue.models import Job
 
     dice = random.Random(int(seed))
@@ -33,7 +34,7 @@ def main(path, seed):
         args = [number, round(dice.random() ** 3 * LONGEST, 2)]
         try:
             job, outcome = Job.objects.dispatch(chaos, args, dedup=dedup)
-        except Error:
+        except (Error, DispatchConflict):
             unknown += 1
             connection.close()
             time.sleep(0.3)

@@ -41,7 +41,7 @@ from tests import machine, servers
 from tests.server_programs import ServerMissing
 
 # Seconds in which all jobs must have ended once everybody is left alone, and for a stop.
-PEACE, STOP = 240, 120
+PEACE, STOP = 600, 300
 SETTINGS = json.dumps({"TASK_MODULES": ["benchmarks.tasks"]})
 
 
@@ -61,7 +61,10 @@ def main(arguments=None):
         galera = machine.galera()
     except ServerMissing as missing:
         sys.exit(str(missing))
-    with cluster.running(galera) as nodes, tempfile.TemporaryDirectory() as folder:
+    with (
+        cluster.running(galera, patient=options.no_kills) as nodes,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         entries = [database.server_entry("mariadb", node.url) for node in nodes]
         database.create("mariadb", entries[0])
         database.migrate(entries[0])

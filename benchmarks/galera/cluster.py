@@ -23,14 +23,23 @@ SETTINGS = {
     "wsrep_slave_threads": "4",
     "wsrep_sst_method": "rsync",
 }
+# How long a read may wait for what other nodes have committed.
+PROVIDER = {"gcache.size": "32M", "repl.causal_read_timeout": "PT5M"}
+# Of nodes that nobody strikes: a busy machine is no reason to leave one of them out.
+PATIENT = {
+    "evs.suspect_timeout": "PT1M",
+    "evs.inactive_timeout": "PT2M",
+    "gmcast.peer_timeout": "PT1M",
+}
 
 
 class Node(servers.MariaDB):
     """One of the servers. The first is started alone, the others by `peers`."""
 
-    def __init__(self, program, galera: Galera):
+    def __init__(self, program, galera: Galera, patient: bool):
         super().__init__(program, False, **SETTINGS)
         self.galera = galera
+        self.provider = PROVIDER | (PATIENT if patient else {})
         self.peers: list[Node] = []
         self.group_port, self.parts_port, self.copy_port = (
             servers.free_port() for _ in range(3)
@@ -49,7 +58,7 @@ class Node(servers.MariaDB):
         group = {
             "gmcast.listen_addr": f"tcp://{here}:{self.group_port}",
             "ist.recv_addr": f"{here}:{self.parts_port}",
-            "gcache.size": "32M",
+            **self.provider,
         }
         words = [
             f"--wsrep-provider={self.galera.library}",
@@ -123,10 +132,13 @@ class Node(servers.MariaDB):
 
 
 @contextlib.contextmanager
-def running(galera: Galera, size: int = SIZE):
-    """Run a cluster; yields its nodes, stops them at the end. Raises ServerFailed."""
+def running(galera: Galera, size: int = SIZE, *, patient: bool = False):
+    """Run a cluster; yields its nodes, stops them at the end. Raises ServerFailed.
+
+    `patient`: whether nodes wait a minute for one that says nothing, not a few seconds.
+    """
     program = server_programs.find("mariadb")
-    nodes = [Node(program, galera) for _ in range(size)]
+    nodes = [Node(program, galera, patient) for _ in range(size)]
     try:
         for number, node in enumerate(nodes):
             node.peers = nodes[:number]

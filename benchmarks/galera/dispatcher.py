@@ -4,8 +4,8 @@ Dispatches until its standard input ends: one by one, in batches and in transact
 them with one of a few dedup ids, for which all nodes compete; jobs with a concurrency key, whose
 tasks hold locks in FOLDER; jobs of steps; and groups of jobs with one that follows. Appends to
 FILE the id of each job whose dispatch was answered with "added", and prints at its end what it
-has met: how many transactions of its own it ran again, how often its node was away, and all
-other errors.
+has met: how many transactions of its own it ran again, how often its node was away or did not
+answer in time, and all other errors.
 """
 
 import json
@@ -124,16 +124,21 @@ def main(path, seed, locks):
     """Dispatch until told to stop."""
     from django.db import Error, connection
 
-    from django_leasequeue import db
+    from django_leasequeue import clock, db
+    from django_leasequeue.exceptions import DispatchConflict
+    from django_leasequeue.transitions.dispatch.passes import TIME_LIMIT
 
     dispatcher = Dispatcher(seed, locks)
     out = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     while not select.select([sys.stdin], [], [], 0)[0]:
+        began = clock.now()
         try:
             added = dispatcher.call()
-        except Error as error:
+        except (Error, DispatchConflict) as error:
             told = getattr(error.__cause__, "args", error.args)
-            if db.is_connection_lost(error, connection) or told[:1] == (NOT_READY,):
+            lost = db.is_connection_lost(error, connection) or told[:1] == (NOT_READY,)
+            # After that long a dispatch is not run again: the machine has stood still.
+            if lost or clock.now() - began > TIME_LIMIT:
                 dispatcher.away += 1
             else:
                 dispatcher.errors[f"{type(error).__name__}: {told}"] += 1

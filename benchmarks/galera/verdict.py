@@ -52,7 +52,11 @@ def _halves():
 
 
 def _early():
-    """Jobs that started before the group had ended that they were to follow."""
+    """Jobs that were over before the group had ended that they were to follow.
+
+    Not by when they started: that is when the claim was begun that took them, and one that
+    was held up then takes what has become free meanwhile.
+    """
     ends = dict(
         Job.objects.filter(group__isnull=False)
         .values_list("group")
@@ -60,8 +64,10 @@ def _early():
     )
     return [
         f"Job {pk} has not waited for {meta['after']}."
-        for pk, meta, started_at in Job.objects.values_list("pk", "meta", "started_at")
-        if "after" in meta and started_at < ends[meta["after"]]
+        for pk, meta, finished_at in Job.objects.values_list(
+            "pk", "meta", "finished_at"
+        )
+        if "after" in meta and finished_at < ends[meta["after"]]
     ]
 
 
