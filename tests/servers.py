@@ -224,6 +224,10 @@ class MySQL(Server):
     def prepare(self):
         self.run([self.program.path, *self.place(), "--initialize-insecure"])
 
+    @property
+    def pid_file(self):
+        return self.base / "pid"
+
     def place(self):
         # It must come first, and a script around the server may have it already.
         first = [] if _has_it_already(self.program.path) else ["--no-defaults"]
@@ -248,13 +252,17 @@ class MySQL(Server):
             f"--port={self.port}",
             f"--default-time-zone={self.zone}",
             f"--init-file={users}",
+            f"--pid-file={self.pid_file}",
             *settings,
         ]
 
     def is_ready(self):
         # A server that takes connections sends a greeting whose fifth byte is the
-        # protocol's number; the init file has been run by then.
+        # protocol's number; the init file has been run by then. Another's may have taken the
+        # port, of which this one learns before it writes down its own id.
         with contextlib.suppress(OSError):
+            if self.pid_file.read_text().strip() != str(self.process.pid):
+                return False
             address = ("127.0.0.1", self.port)
             with socket.create_connection(address, timeout=5) as connection:
                 return connection.recv(5)[4:] == b"\x0a"
@@ -309,16 +317,22 @@ def _has_it_already(path):
     return any(b" --no-defaults" in line for line in lines if line[:1] != b"#")
 
 
+# One may not be in use yet.
+_given = set()
+
+
 def free_port():
     """Return a port that nobody has, nor the system gives to whoever connects meanwhile."""
     given = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
     ports = [
-        n for n in range(10_000, 65_536) if not int(given[0]) <= n <= int(given[1])
+        n for n in range(10_000, 65_536) if not int(given[0]) <= n <= int(given[1]) and n not in _given
     ]
     for port in [*random.sample(ports, len(ports)), 0]:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            return probe.getsockname()[1]
+            port = probe.getsockname()[1]
+            _given.add(port)
+            return port
     raise ServerFailed("No port is free")
 
 

@@ -1,10 +1,12 @@
 """The private servers of the tests."""
 
+import socket
 from types import SimpleNamespace
 
 import pytest
 
 from tests import servers
+from tests.helpers import in_thread
 from tests.server_programs import Program
 
 
@@ -60,3 +62,42 @@ def test_a_postgres_that_has_not_said_so_is_not_ready(tmp_path, written):
         assert server.is_ready() is False
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize(
+    ("pid", "ready"),
+    [
+        ("2\n", True),
+        # Of before a crash, or not written yet: it is another's port.
+        ("1\n", False),
+        (None, False),
+    ],
+)
+def test_a_mysql_is_ready_once_its_own_port_answers(tmp_path, pid, ready):
+    server = servers.MySQL(Program("mysql", tmp_path / "mysqld", "9.7"))
+    try:
+        if pid is not None:
+            server.pid_file.write_text(pid)
+        server.process = SimpleNamespace(pid=2, poll=lambda: 0)
+        with (
+            socket.create_server(("127.0.0.1", 0)) as listener,
+            in_thread(lambda: greet(listener)),
+        ):
+            server.port = listener.getsockname()[1]
+            assert server.is_ready() is ready
+            # Whoever was not asked is not left to wait.
+            socket.create_connection(("127.0.0.1", server.port)).close()
+    finally:
+        server.stop()
+
+
+def greet(listener):
+    connection, _ = listener.accept()
+    with connection:
+        connection.sendall(b"\x01\0\0\0\x0a")
+
+
+def test_no_port_is_given_twice(monkeypatch):
+    """Though the first is not in use yet."""
+    monkeypatch.setattr(servers.random, "sample", lambda ports, number: ports)
+    assert servers.free_port() != servers.free_port()
