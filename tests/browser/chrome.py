@@ -37,7 +37,9 @@ def start(programs: Programs) -> webdriver.Chrome:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     service = webdriver.ChromeService(executable_path=str(programs.chromedriver))
     driver = webdriver.Chrome(options=options, service=service)
-    driver.set_page_load_timeout(60)
+    # A little less than Selenium waits for the driver. Of itself it ends scripts after 30 s.
+    driver.set_page_load_timeout(110)
+    driver.set_script_timeout(110)
     show(driver)
     return driver
 

@@ -9,6 +9,7 @@ from tests.browser import hostile
 from tests.browser.backstage import ROOT
 from tests.browser.pages import linked
 from tests.factories import JobFactory
+from tests.helpers import eventually
 
 ADMIN = "/admin/"
 BACKSTAGE = pytest.mark.urls("tests.browser.backstage")
@@ -54,11 +55,11 @@ def test_jobs_are_cancelled_from_the_list_once_confirmed(visitor):
     visitor.click("#action-toggle")
     visitor.click("select[name=action] option[value=cancel]")
     visitor.click("button[name=index]")
+    eventually(lambda: "has ended" in visitor.text())
     visitor.check("the question")
-    assert "has ended" in visitor.text()
     visitor.click("#content input[type=submit]")
+    eventually(lambda: "3 jobs are cancelled" in visitor.text())
     visitor.check("the answer")
-    assert "3 jobs are cancelled" in visitor.text()
     assert Job.objects.filter(status=Status.CANCELLED).count() == 3
     assert LogEntry.objects.count() == 3
 
@@ -74,6 +75,6 @@ def test_a_schedule_is_made(visitor):
         visitor.type(f"#id_{name}", text)
     visitor.type("#id_args", "[1, 2]")
     visitor.click("input[name=_save]")
+    eventually(lambda: "its next firings are below" in visitor.text())
     visitor.check("the new schedule")
-    assert "its next firings are below" in visitor.text()
     assert len(visitor.all(".field-next_firings tbody tr")) == 20

@@ -68,5 +68,6 @@ class Visitor:
         return self.driver.execute_script(script, *arguments)
 
     def text(self):
-        """Return what a reader sees of the page."""
-        return self.run("return document.body.innerText")  # the driver's own is slow
+        """Return what a reader sees of the page, as far as it is there."""
+        # The driver's own is slow.
+        return self.run("return document.body ? document.body.innerText : ''")
