@@ -325,7 +325,9 @@ def free_port():
     """Return a port that nobody has, nor the system gives to whoever connects meanwhile."""
     given = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
     ports = [
-        n for n in range(10_000, 65_536) if not int(given[0]) <= n <= int(given[1]) and n not in _given
+        n
+        for n in range(10_000, 65_536)
+        if not int(given[0]) <= n <= int(given[1]) and n not in _given
     ]
     for port in [*random.sample(ports, len(ports)), 0]:
         with socket.socket() as probe, contextlib.suppress(OSError):
