@@ -32,13 +32,13 @@ LIMITS = {"one": 1, "two": 2, "three": 3, "five": 5, None: None}
 # Jobs a second, seconds of the longest, and between two kills.
 RATE, LONGEST, PAUSE = 40, 0.1, (0.3, 1.5)
 # Seconds in which all jobs must have ended once the kills are over, and for a stop.
-PEACE, STOP = 180, 60
+PEACE, STOP = 600, 300
 SETTINGS = json.dumps(
     {
         "TASK_MODULES": ["benchmarks.tasks"],
         # Far longer than a job, so that no process is kept for as long from going on: its
         # task would hold its lock while another runs the job by right.
-        "LEASE": 12,
+        "LEASE": 20,
         "SAFETY_BUFFER": 1,
         "MAX_RECOVERIES": 1000,
     }

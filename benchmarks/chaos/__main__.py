@@ -80,10 +80,6 @@ def _run(options, entry, server, folder):
         while verdict.unfinished() and clock.now() < left_at + peace:
             time.sleep(0.2)
         seconds = clock.now() - left_at
-        while not all(worker.takes_signals for worker in workers) and not found:
-            if clock.now() > left_at + peace:
-                found.append("A worker did not start.")
-            time.sleep(0.2)
         codes = [worker.finish(STOP) for worker in workers]
         if set(codes) != {0}:
             found.append(f"The workers exited with {codes}.")

@@ -6,9 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from benchmarks.database import ROOT, environment
+from django_leasequeue import clock
 from tests.proxy import Proxy
 
 # Short, so that much happens in a minute. A run is frozen for longer than that.
@@ -89,7 +91,16 @@ class Worker:
                 os.kill(pid, number)
 
     def finish(self, seconds):
-        """Have it stop as a service manager would; return its exit code."""
+        """Have it stop as a service manager would; return its exit code.
+
+        Not before it takes signals: it may have been started anew a moment ago. None if it
+        does not get so far, or does not stop, within so many seconds.
+        """
+        ends = clock.now() + seconds
+        while not self.takes_signals and self.process.poll() is None:
+            if clock.now() > ends:
+                return None
+            time.sleep(0.05)
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(seconds)

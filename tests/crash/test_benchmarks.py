@@ -64,7 +64,8 @@ def test_a_long_drain():
     reason="a file counts no statements, MySQL does as MariaDB",
 )
 def test_the_idle_worker():
-    options = ["--db", settings.DATABASE, "--seconds", "1", "--settling", "0"]
+    # Long enough that a worker which a busy machine holds up has sent something.
+    options = ["--db", settings.DATABASE, "--seconds", "5", "--settling", "0"]
     done = run("idle", *options)
     [row] = re.findall(rf"\| {settings.DATABASE} \| (.*) \|", done.stdout)
     statements, *shares = row.split(" | ")
