@@ -47,7 +47,12 @@ def virtual_environment(name, *requirements, python=sys.executable):
     print(f"Making {folder.relative_to(ROOT)} ...", flush=True)
     _create(folder, python)
     pip = [program, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _run([*pip, *requirements], f"pip could not install {' '.join(requirements)}")
+    # A download that stands still for 15 s would fail for good.
+    patient = ["--timeout", "120"]
+    _run(
+        [*pip, *patient, *requirements],
+        f"pip could not install {' '.join(requirements)}",
+    )
     stamp.write_text(made_from)
     return program
 

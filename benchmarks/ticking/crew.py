@@ -66,7 +66,7 @@ class Crew:
             self._end(process)
 
     def _end(self, process):
-        process.wait(60)
+        process.wait(180)
         process.stdin.close()
         process.stdout.close()
 
