@@ -1,6 +1,6 @@
 """Toy tasks for the tests of the test kit: see tests/database/test_testing.py."""
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from django_leasequeue import Retry, Snooze, task
 from django_leasequeue.backoff import Fixed
@@ -45,6 +45,34 @@ def dispatch_at_commit(word):
 @task
 def fail(word):
     raise ValueError(word)
+
+
+@task
+def leave_a_mess(word):
+    """End with an error of the database, which breaks the transaction that it is in."""
+    CALLS.append(word)
+    first = Effect.objects.create(name=word)
+    Effect.objects.create(pk=first.pk, name=word)
+
+
+@task
+def leave_a_bare_mess(word):
+    """The same, by a statement of which Django knows nothing."""
+    CALLS.append(word)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM no_such_table")
+
+
+@task(atomic=True, timeout=10)
+def leave_an_atomic_mess(word):
+    """The same, in a transaction of the job's own."""
+    leave_a_mess(word)
+
+
+@task
+def close_the_connection(word):
+    connection.close()
+    CALLS.append(word)
 
 
 @task

@@ -1,7 +1,6 @@
 """Running jobs inside a test: claimed, run and settled as by a worker, in the test's thread."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from threading import Event
@@ -9,8 +8,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from asgiref.sync import sync_to_async
-from django.db import connections, router
-from django.test import TestCase
+from django.db import router
 
 from django_leasequeue import clock as clocks
 from django_leasequeue import discovery, registry
@@ -27,6 +25,7 @@ from django_leasequeue.testing import faults
 from django_leasequeue.testing.clock import Clock, moving_clock
 from django_leasequeue.testing.steps import InlineSteps
 from django_leasequeue.testing.ticks import Ticks
+from django_leasequeue.testing.transactions import committing, mending
 from django_leasequeue.transitions.settle import Settled
 from django_leasequeue.worker import atomic, events, runner
 from django_leasequeue.worker.callbacks import call_all
@@ -155,7 +154,7 @@ class InlineWorker:
         context.database, context.step_store = self._using, InlineSteps(self._using)  # type: ignore[assignment]
         context.on_progress = partial(self._note_progress, job)
         run = Run(job, task, context, started_at=clocks.now())
-        with _committing():
+        with committing():
             word = self._run(run)
         if run.stored is not None:
             call_all(job, task, run.stored, self._using)
@@ -182,7 +181,8 @@ class InlineWorker:
                     begin=begin,
                 )
             else:
-                outcome = runner.run(job, context, begin)
+                with mending():
+                    outcome = runner.run(job, context, begin)
                 context.reach(faults.RUN, stop=False)
         if context.is_dead or outcome is None:
             self._jobs.release(
@@ -239,19 +239,6 @@ class _Context(JobContext):
         value = await super().astep(name, func, *args, **kwargs)
         await sync_to_async(self.reach)(name, stop=True)
         return value
-
-
-@contextmanager
-def _committing() -> Iterator[None]:
-    """Call at the end what was given to on_commit() where the test has a transaction open."""
-    with ExitStack() as commits:
-        for connection in connections.all(initialized_only=True):
-            if connection.in_atomic_block:
-                captured = TestCase.captureOnCommitCallbacks(
-                    using=connection.alias, execute=True
-                )
-                commits.enter_context(captured)
-        yield
 
 
 def _raise(job: Job) -> None:

@@ -1,10 +1,11 @@
 """IMMEDIATE: a dispatch runs its job, at the commit of the transaction that it is made in."""
 
+import contextlib
 import os
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.db import transaction
+from django.db import connection, transaction
 
 from django_leasequeue import Dedup
 from django_leasequeue.models import Job
@@ -65,6 +66,24 @@ def test_what_is_left_for_a_worker():
     assert [once.dispatch("once").outcome for _ in range(2)] == ["added", "skipped"]
     assert CALLS == ["again", "once"]
     assert statuses() == ["pending", "pending", "succeeded"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("outer", [False, True])
+def test_103_the_callers_connection_is_left_alone(settings, outer):
+    """Case 103: not closed, nor its transaction broken, whatever the task does with its own."""
+    Effect.objects.create(name="before")
+    own = connection.connection
+    with transaction.atomic() if outer else contextlib.nullcontext():
+        testing_tasks.close_the_connection.dispatch("closed")
+        testing_tasks.leave_a_mess.dispatch("broken")
+        Effect.objects.create(name="after")
+    assert CALLS == ["closed", "broken"]
+    assert connection.connection is own
+    assert connection.is_usable() and not connection.in_atomic_block
+    assert statuses() == ["succeeded", "failed"]
+    names = set(Effect.objects.values_list("name", flat=True))
+    assert names == {"before", "broken", "after"}
 
 
 @pytest.mark.django_db

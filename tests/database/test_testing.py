@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 from django.core import mail
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from django_leasequeue import Dedup, every, registry, task
@@ -65,6 +65,25 @@ def test_outside_of_a_transaction_too(transactional_db):
     tasks.two_steps.dispatch("b")
     assert words(run_jobs()) == ["succeeded"] * 2
     assert Effect.objects.count() == 3
+
+
+@pytest.mark.parametrize(
+    "mess", [tasks.leave_a_mess, tasks.leave_a_bare_mess, tasks.leave_an_atomic_mess]
+)
+def test_103_the_callers_transaction_is_left_as_it_was(mess):
+    """Case 103: though jobs are run inside it, and one of them breaks what it is in."""
+    Effect.objects.create(name="before")
+    own, savepoints = connection.connection, list(connection.savepoint_ids)
+    with transaction.atomic():
+        Effect.objects.create(name="inside")
+        mess.dispatch("broken")
+        tasks.note.dispatch("after it")
+        assert words(run_jobs(raises=False)) == ["failed", "succeeded"]
+        assert connection.connection is own and not connection.needs_rollback
+        transaction.set_rollback(True)
+    assert connection.savepoint_ids == savepoints
+    assert [effect.name for effect in Effect.objects.all()] == ["before"]
+    assert not Job.objects.exists()
 
 
 def test_arguments_and_results_go_through_json():

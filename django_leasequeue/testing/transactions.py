@@ -1,0 +1,48 @@
+"""What becomes of the transactions that a test has open, as of each run inside them."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from django.db import DatabaseError, connections
+from django.test import TestCase
+
+
+@contextmanager
+def committing() -> Iterator[None]:
+    """Call at the end what was given to on_commit() where the test has a transaction open."""
+    with ExitStack() as commits:
+        for connection in _in_transactions():
+            captured = TestCase.captureOnCommitCallbacks(
+                using=connection.alias, execute=True
+            )
+            commits.enter_context(captured)
+        yield
+
+
+@contextmanager
+def mending() -> Iterator[None]:
+    """Give back as it was a transaction of the test's that is broken meanwhile.
+
+    By an error of the database that a task met, which elsewhere has no more than its own
+    statement undone, or the task's own transaction.
+    """
+    marks = [(one, one.savepoint()) for one in _in_transactions()]
+    yield
+    for connection, mark in marks:
+        if not connection.needs_rollback:
+            try:
+                connection.savepoint_commit(mark)
+                continue
+            except DatabaseError:
+                pass  # PostgreSQL's, after an error that Django was not told of
+        connection.needs_rollback = False
+        connection.savepoint_rollback(mark)
+
+
+def _in_transactions() -> list[Any]:
+    return [
+        connection
+        for connection in connections.all(initialized_only=True)
+        if connection.in_atomic_block
+    ]
