@@ -16,6 +16,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".venv"
 OLDEST_PYTHON = (3, 11)
+# Others may be installing just now, as unattended upgrades do, and a mirror may stumble.
+APT = (
+    "apt-get",
+    "-qq",
+    "-o",
+    "DPkg::Lock::Timeout=300",
+    "-o",
+    "Acquire::Retries=3",
+)
 
 
 class CannotInstall(Exception):
@@ -70,18 +79,11 @@ def apt_install(packages, purpose):
     if prefix is None:
         raise CannotInstall(f"{advice}: sudo apt-get install {wanted}")
     print(f"Installing {wanted}, to {purpose} ...", flush=True)
-    environment = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive"]
-    _apt_update(tuple(environment))
-    install = [
-        "apt-get",
-        "install",
-        "-qq",
-        "-y",
-        "--no-remove",
-        "--no-install-recommends",
-    ]
+    apt = [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", *APT]
+    _apt_update(tuple(apt))
+    install = ["install", "-y", "--no-remove", "--no-install-recommends"]
     with _no_cluster(prefix):
-        _run([*environment, *install, *packages], f"apt-get could not install {wanted}")
+        _run([*apt, *install, *packages], f"apt-get could not install {wanted}")
 
 
 @contextlib.contextmanager
@@ -98,8 +100,8 @@ def _no_cluster(prefix):
 
 
 @functools.cache
-def _apt_update(environment):
-    _run([*environment, "apt-get", "update", "-qq"], "apt-get update failed")
+def _apt_update(apt):
+    _run([*apt, "update"], "apt-get update failed")
 
 
 def _root_prefix():
