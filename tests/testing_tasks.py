@@ -51,6 +51,7 @@ def fail(word):
 def leave_a_mess(word):
     """End with an error of the database, which breaks the transaction that it is in."""
     CALLS.append(word)
+    transaction.on_commit(lambda: CALLS.append("at the commit of what is undone"))
     first = Effect.objects.create(name=word)
     Effect.objects.create(pk=first.pk, name=word)
 

@@ -138,7 +138,10 @@ def main(path, seed, locks):
             told = getattr(error.__cause__, "args", error.args)
             lost = db.is_connection_lost(error, connection) or told[:1] == (NOT_READY,)
             # After that long a dispatch is not run again: the machine has stood still.
-            if lost or clock.now() - began > TIME_LIMIT:
+            refused = isinstance(error, DispatchConflict) or db.is_passing_trouble(
+                error, connection
+            )
+            if lost or (refused and clock.now() - began > TIME_LIMIT):
                 dispatcher.away += 1
             else:
                 dispatcher.errors[f"{type(error).__name__}: {told}"] += 1

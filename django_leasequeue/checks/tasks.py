@@ -5,11 +5,10 @@ from string import Formatter
 from typing import Any
 
 from django.core.checks import CheckMessage
-from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
 
 from django_leasequeue import discovery, firing
-from django_leasequeue.checks.each_task import of_each_task
+from django_leasequeue.checks.each_task import modules, of_each_task
 from django_leasequeue.checks.messages import new_message, told
 from django_leasequeue.concurrency import of_queue
 from django_leasequeue.conf import conf
@@ -20,11 +19,7 @@ from django_leasequeue.task_options import TaskOptions
 
 def check_tasks(**kwargs: Any) -> list[CheckMessage]:
     """Modules of tasks that can't be imported, two tasks of one name included."""
-    try:
-        modules = [*discovery.app_modules(), *conf.task_modules]
-    except ImproperlyConfigured:
-        modules = discovery.app_modules()  # check_settings tells what is wrong
-    return [message for name in modules for message in _import_problems(name)]
+    return [message for name in modules() for message in _import_problems(name)]
 
 
 def check_atomic_tasks(**kwargs: Any) -> list[CheckMessage]:

@@ -25,11 +25,14 @@ def mending() -> Iterator[None]:
     """Give back as it was a transaction of the test's that is broken meanwhile.
 
     By an error of the database that a task met, which elsewhere has no more than its own
-    statement undone, or the task's own transaction.
+    statement undone, or the task's own transaction. What was to be called at the commit of
+    what is undone here is not called.
     """
-    marks = [(one, one.savepoint()) for one in _in_transactions()]
+    marks = [
+        (one, one.savepoint(), len(one.run_on_commit)) for one in _in_transactions()
+    ]
     yield
-    for connection, mark in marks:
+    for connection, mark, registered in marks:
         if not connection.needs_rollback:
             try:
                 connection.savepoint_commit(mark)
@@ -38,6 +41,7 @@ def mending() -> Iterator[None]:
                 pass  # PostgreSQL's, after an error that Django was not told of
         connection.needs_rollback = False
         connection.savepoint_rollback(mark)
+        del connection.run_on_commit[registered:]
 
 
 def _in_transactions() -> list[Any]:

@@ -79,6 +79,7 @@ def test_103_the_callers_transaction_is_left_as_it_was(mess):
         mess.dispatch("broken")
         tasks.note.dispatch("after it")
         assert words(run_jobs(raises=False)) == ["failed", "succeeded"]
+        assert tasks.CALLS == ["broken", "after it"]
         assert connection.connection is own and not connection.needs_rollback
         transaction.set_rollback(True)
     assert connection.savepoint_ids == savepoints

@@ -10,7 +10,7 @@ from django.core import checks as django_checks
 from django.core.management import get_commands
 from django.db.utils import ConnectionHandler
 
-from django_leasequeue import Concurrency, Dedup, checks, registry
+from django_leasequeue import Concurrency, Dedup, checks, discovery, registry
 from tests.claims import NAME, registered
 from tests.processes import ROOT
 
@@ -222,6 +222,15 @@ def test_a_module_that_cannot_be_imported_hides_no_other_tasks(settings):
     }
     with registered(print, queue="mail", concurrency="k"):
         assert ids(checks.check_limits()) == ["W206"]
+
+
+def test_nor_the_modules_that_come_after_it(settings, monkeypatch):
+    settings.LEASEQUEUE = {"TASK_MODULES": ["not_there", "tests.tasks"]}
+    importing = mock.Mock(side_effect=ImportError)
+    monkeypatch.setattr(discovery, "import_tasks", importing)
+    checks.check_limits()
+    asked_for = [call.args[0] for call in importing.call_args_list]
+    assert asked_for[-2:] == ["not_there", "tests.tasks"]
 
 
 def test_a_wrong_setting_hides_no_tasks_of_other_queues(settings):
