@@ -12,6 +12,9 @@ from django.dispatch import Signal
 
 import django_leasequeue.management.commands as commands
 from django_leasequeue import backoff, conf, retention, signals
+from django_leasequeue.managers.by_hand import ByHand
+from django_leasequeue.managers.dispatching import Dispatching
+from django_leasequeue.managers.work import Work
 from django_leasequeue.specs import JobSpec
 from django_leasequeue.task_options import TaskOptions
 from django_leasequeue.worker.context import JobContext
@@ -178,6 +181,21 @@ def test_names_of_the_api_exist():
         for listed in re.findall(r" :members: (.+)", options):
             for member in listed.split(", "):
                 assert hasattr(owner, member) or member in dir(owner), (name, member)
+
+
+def test_verbs_of_jobs_are_in_the_api():
+    """In an order for people, but for those that only lead to a room where workers go."""
+    [block] = re.findall(
+        r"managers\.JobQuerySet\(\)\n   :members:\n\n((?:   .+\n)+)", page("api")
+    )
+    listed = re.findall(r"^   \.\. automethod:: (\w+)$", block, re.M)
+    verbs = [
+        name
+        for part in (Dispatching, ByHand, Work)
+        for name, verb in vars(part).items()
+        if callable(verb) and not re.match(r"See (transitions|slots)[.]", verb.__doc__)
+    ]
+    assert listed == verbs
 
 
 def test_guarantees_name_tests_that_exist():
