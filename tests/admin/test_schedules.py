@@ -63,18 +63,19 @@ def errors(html):
 
 
 def test_a_schedule_is_made_with_its_firings_shown(admin_client):
-    html = add(admin_client)
+    # At a time of day that each day has: half past two is left out once in March.
+    html = add(admin_client, expression="30 4 * * *")
     made = Schedule.objects.get()
     assert (made.origin, made.expression, made.options) == (
         "admin",
-        "30 2 * * *",
+        "30 4 * * *",
         {"queue": "mail"},
     )
     table = re.findall(
         r"<tr>\s*<td>(.*?)</td>\s*<td>(.*?)</td>\s*<td>(.*?)</td>", html, re.S
     )
     assert len(table) == 20
-    assert all("02:30:00 CE" in local and "UTC" in utc for local, utc, _ in table)
+    assert all("04:30:00 CE" in local and "UTC" in utc for local, utc, _ in table)
     tick(made)
     assert Schedule.objects.get().next_tick > database_now()
 
