@@ -16,8 +16,14 @@ STOPPING = tuple(
 
 
 @contextmanager
-def handled(handle: Callable[[signal.Signals], None]) -> Iterator[None]:
+def handled(
+    handle: Callable[[signal.Signals], None], waking: int = -1
+) -> Iterator[None]:
     """Call `handle` for SIGTERM, SIGINT and SIGHUP; restore the former handlers at the end.
+
+    `waking`: a descriptor to which a byte is written for each, for a main thread that waits
+    for others without an end. Python calls handlers between two steps of that thread alone,
+    so a signal which comes just before the wait, or to another thread, would not end it.
 
     A signal that was ignored stays so: nohup ignores SIGHUP on behalf of what it starts.
     Only the main thread may set handlers: in any other nothing is changed, and whoever
@@ -31,9 +37,11 @@ def handled(handle: Callable[[signal.Signals], None]) -> Iterator[None]:
         for number in STOPPING
         if signal.getsignal(number) is not signal.SIG_IGN
     }
+    former_waking = signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     try:
         yield
     finally:
+        signal.set_wakeup_fd(former_waking)
         for number, handler in former.items():
             signal.signal(number, handler)
 

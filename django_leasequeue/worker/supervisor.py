@@ -87,7 +87,7 @@ class Supervisor:
         children = counted(self._crew.expected, "child", "children")
         queues, without = self._options.queues, self._options.exclude
         self._selector.register(self._wakeup.descriptor, selectors.EVENT_READ)
-        with handled(stopper(self.stop)):
+        with handled(stopper(self.stop), self._wakeup.waking):
             logger.info(
                 "The worker starts, with %s, for queues %s of database %r.",
                 children,

@@ -39,12 +39,13 @@ class Wakeup:
 class SelfPipe:
     """Wakes a process that waits for pipes, by a pipe to itself.
 
-    `wake()` may be called from any thread and from a signal handler.
+    `wake()` may be called from any thread and from a signal handler. A byte written to
+    `waking` does the same.
     """
 
     def __init__(self) -> None:
-        self.descriptor, self._writing = os.pipe()
-        for end in (self.descriptor, self._writing):
+        self.descriptor, self.waking = os.pipe()
+        for end in (self.descriptor, self.waking):
             os.set_blocking(end, False)
         self._closed = False
 
@@ -54,7 +55,7 @@ class SelfPipe:
             return  # nobody is left to wake
         # A full pipe is readable already.
         with contextlib.suppress(BlockingIOError):
-            os.write(self._writing, b"!")
+            os.write(self.waking, b"!")
 
     def clear(self) -> None:
         """Take back all calls so far."""
@@ -65,7 +66,7 @@ class SelfPipe:
     def close(self) -> None:
         """Close both ends."""
         self._closed = True
-        os.close(self._writing)
+        os.close(self.waking)
         os.close(self.descriptor)
 
 

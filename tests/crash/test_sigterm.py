@@ -1,7 +1,11 @@
 """Real workers that are told to stop."""
 
+import ctypes
 import os
+import re
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +55,31 @@ def test_148_an_idle_worker_stops(worker):
     process.send(signal.SIGTERM)
     assert process.wait() == 0
     assert "was lost" not in process.output
+
+
+def waits(pid):
+    """Whether the main thread of a process has nothing to do: fifty looks see it at one rest.
+
+    Were it still at work, the test would prove less, but not fail.
+    """
+    status = Path(f"/proc/{pid}/task/{pid}/status")
+    looks = set()
+    for _ in range(50):
+        time.sleep(0.02)
+        looks.add(re.search(r"voluntary_ctxt_switches:\s+\d+", status.read_text())[0])
+    return len(looks) == 1
+
+
+def test_a_signal_that_does_not_interrupt_the_wait_is_heard(worker):
+    """As one that comes just before it: here, one that another thread is given."""
+    process = worker(PATIENT)
+    process.wait_for("is ready as worker")
+    eventually(lambda: waits(process.pid))
+    threads = {int(name) for name in os.listdir(f"/proc/{process.pid}/task")}
+    other = min(threads - {process.pid})
+    assert ctypes.CDLL(None).tgkill(process.pid, other, signal.SIGTERM) == 0
+    process.wait_for("The worker stops: SIGTERM.")
+    assert process.wait() == 0
 
 
 def test_148_a_worker_stops_whose_children_have_not_started_yet(worker):
