@@ -17,7 +17,7 @@ STOPPING = tuple(
 
 @contextmanager
 def handled(
-    handle: Callable[[signal.Signals], None], waking: int = -1
+    handle: Callable[[signal.Signals], None], waking: int | None = None
 ) -> Iterator[None]:
     """Call `handle` for SIGTERM, SIGINT and SIGHUP; restore the former handlers at the end.
 
@@ -37,11 +37,13 @@ def handled(
         for number in STOPPING
         if signal.getsignal(number) is not signal.SIG_IGN
     }
-    former_waking = signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    if waking is not None:
+        former_waking = signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
     try:
         yield
     finally:
-        signal.set_wakeup_fd(former_waking)
+        if waking is not None:
+            signal.set_wakeup_fd(former_waking)
         for number, handler in former.items():
             signal.signal(number, handler)
 

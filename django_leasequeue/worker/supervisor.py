@@ -12,6 +12,7 @@ way the supervisor gives back what a child leaves behind, when it can run no lon
 
 import selectors
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from queue import SimpleQueue
 from uuid import UUID
@@ -87,7 +88,11 @@ class Supervisor:
         children = counted(self._crew.expected, "child", "children")
         queues, without = self._options.queues, self._options.exclude
         self._selector.register(self._wakeup.descriptor, selectors.EVENT_READ)
-        with handled(stopper(self.stop), self._wakeup.waking):
+        # The pipe is closed once no signal is written to it.
+        with (
+            closing(self._wakeup),
+            handled(stopper(self.stop), self._wakeup.waking),
+        ):
             logger.info(
                 "The worker starts, with %s, for queues %s of database %r.",
                 children,
@@ -286,7 +291,6 @@ class Supervisor:
         self._keeper.close(_GIVING_BACK)
         self._crew.close()
         self._selector.close()
-        self._wakeup.close()
 
     def _do(self, action: Callable[[], None]) -> None:
         self._inbox.put(action)
