@@ -1,5 +1,6 @@
 """The statements of a claim: which rows it finds, and what it writes into them."""
 
+from functools import partial
 from typing import Any
 
 from django.db.models import (
@@ -60,28 +61,17 @@ def _marks() -> dict[str, Any]:
     }
 
 
-TAKING = db.Taking(
-    find=_due_in_lane,
-    through="leasequeue_claim",
+_taking = partial(
+    db.Taking,
     state={"status": Status.PENDING},
-    changes=_marks(),
     columns=COLUMNS,
     now="last_attempted_at",
 )
+TAKING = _taking(find=_due_in_lane, through="leasequeue_claim", changes=_marks())
 # One statement, where a statement can be enough: no job that needs a slot may be in it.
-TAKING_WITHOUT_KEY = db.Taking(
-    find=_due_without_key,
-    through="leasequeue_claim",
-    state={"status": Status.PENDING},
-    changes=_marks(),
-    columns=COLUMNS,
-    now="last_attempted_at",
+TAKING_WITHOUT_KEY = _taking(
+    find=_due_without_key, through="leasequeue_claim", changes=_marks()
 )
-TAKING_ONE = db.Taking(
-    find=_pending_of_id,
-    through="PRIMARY",
-    state={"status": Status.PENDING},
-    changes={"blocked": 0, **_marks()},
-    columns=COLUMNS,
-    now="last_attempted_at",
+TAKING_ONE = _taking(
+    find=_pending_of_id, through="PRIMARY", changes={"blocked": 0, **_marks()}
 )
