@@ -41,23 +41,21 @@ def check_timeout(value: Duration | None) -> float | None:
     return timeout
 
 
-def check_count(what: str, value: int | None, least: int) -> int | None:
-    """Return None or a whole number of at least `least`, or raise."""
+def check_count(what: str, value: int | None, least: int) -> None:
+    """Raise TypeError or ValueError unless it is None or a whole number, `least` or more."""
     if value is None:
-        return None
+        return
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {type(value).__name__}.")
     # The largest that a PositiveIntegerField holds on every database.
     if not least <= value <= 2_147_483_647:
         raise ValueError(f"{what} must be at least {least}, not {value}.")
-    return value
 
 
-def check_on_timeout(value: str) -> str:
-    """Return what becomes of a run that took too long, or raise ValueError."""
+def check_on_timeout(value: str) -> None:
+    """Raise ValueError unless it says what becomes of a run that took too long."""
     if value not in ON_TIMEOUT:
         raise ValueError(f"on_timeout must be 'retry' or 'fail', not {value!r}.")
-    return value
 
 
 def check_backoff(task: str, backoff: Callable[[int], Any] | None) -> None:
