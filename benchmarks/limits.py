@@ -7,7 +7,6 @@ by the tasks themselves, which hold locks that the kernel lets go when a process
 end every job has run, and no slot is held. Exits with 1 if anything was wrong.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -24,6 +23,7 @@ import django
 
 from benchmarks import database
 from benchmarks.chaos.workers import Worker
+from benchmarks.options import parser_of
 from django_leasequeue import clock
 from tests import servers
 
@@ -47,9 +47,7 @@ SETTINGS = json.dumps(
 
 def main(arguments=None):
     """Run it; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.limits", description=__doc__.split("\n\n")[0]
-    )
+    parser = parser_of("limits", __doc__)
     parser.add_argument("--db", choices=database.KINDS, default="sqlite")
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
@@ -103,8 +101,7 @@ def _strike(seconds, workers, dice, locks):
     kills = Counter()
     # Not before all are at work.
     for worker in workers:
-        while not worker.takes_signals:
-            time.sleep(0.05)
+        worker.await_start(STOP)
     ends, strike_at = clock.now() + seconds, 0.0
     while clock.now() < ends:
         _dispatch(dice, locks)

@@ -6,7 +6,6 @@ and the rows and index entries that they look at; first with a thousand jobs, th
 one, or looks at more than its bound. Prints a table in Markdown.
 """
 
-import argparse
 import os
 import statistics
 import sys
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import django
 
 from benchmarks import database
+from benchmarks.options import parser_of
 from django_leasequeue import clock
 from tests import servers
 
@@ -41,9 +41,7 @@ class Cost(NamedTuple):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run it; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.admin", description=__doc__.split("\n\n")[0]
-    )
+    parser = parser_of("admin", __doc__)
     parser.add_argument("--db", choices=database.KINDS, default="sqlite")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--turns", type=int, default=5)

@@ -10,7 +10,6 @@ in docs/reliability.md and exits with 1 if anything was wrong. --seed repeats th
 they meet is never quite the same.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -25,6 +24,7 @@ import django
 
 from benchmarks import database
 from benchmarks.chaos.workers import Worker
+from benchmarks.options import parser_of
 from django_leasequeue import clock
 from tests import servers
 
@@ -34,9 +34,7 @@ PEACE, STOP = 600, 300
 
 def main(arguments=None):
     """Run the chaos; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.chaos", description=__doc__.split("\n\n")[0]
-    )
+    parser = parser_of("chaos", __doc__)
     parser.add_argument("--db", choices=database.KINDS, default="sqlite")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))

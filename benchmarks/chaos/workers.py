@@ -90,17 +90,26 @@ class Worker:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
+    def await_start(self, seconds):
+        """Wait until it takes signals, for so many seconds; return whether it does.
+
+        It does not if it ends before.
+        """
+        ends = clock.now() + seconds
+        while not self.takes_signals:
+            if self.process.poll() is not None or clock.now() > ends:
+                return False
+            time.sleep(0.05)
+        return True
+
     def finish(self, seconds):
         """Have it stop as a service manager would; return its exit code.
 
         Not before it takes signals: it may have been started anew a moment ago. None if it
         does not get so far, or does not stop, within so many seconds.
         """
-        ends = clock.now() + seconds
-        while not self.takes_signals and self.process.poll() is None:
-            if clock.now() > ends:
-                return None
-            time.sleep(0.05)
+        if not self.await_start(seconds) and self.process.poll() is None:
+            return None
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(seconds)

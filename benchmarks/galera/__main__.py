@@ -20,7 +20,6 @@ Prints a row of the table there and exits with 1 if anything was wrong or the ma
 Galera.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -36,6 +35,7 @@ import django
 from benchmarks import database
 from benchmarks.chaos.workers import Worker
 from benchmarks.galera import cluster
+from benchmarks.options import parser_of
 from django_leasequeue import clock
 from tests import machine, servers
 from tests.server_programs import ServerMissing
@@ -47,9 +47,7 @@ SETTINGS = json.dumps({"TASK_MODULES": ["benchmarks.tasks"]})
 
 def main(arguments=None):
     """Run it; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.galera", description=__doc__.split("\n\n")[0]
-    )
+    parser = parser_of("galera", __doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--kill-nodes", action="store_true")
     parser.add_argument("--no-kills", action="store_true", help="nobody is killed")
@@ -91,8 +89,7 @@ def _run(options, nodes, entries, folder):
             workers.append(Worker(number, entry, folder, **own))
             stack.callback(workers[-1].close)
         for worker in workers:
-            while not worker.takes_signals:
-                time.sleep(0.1)
+            worker.await_start(STOP)
         dispatchers = [
             _dispatcher(entry, folder, f"{options.seed}-{number}")
             for number, entry in enumerate(entries)

@@ -6,7 +6,6 @@ place. Prints a row of the table in docs/schedules.md, and exits with 1 if a tic
 two.
 """
 
-import argparse
 import os
 import sys
 import time
@@ -14,6 +13,7 @@ import time
 import django
 
 from benchmarks import database
+from benchmarks.options import parser_of
 from benchmarks.ticking.crew import Crew, verdict
 from django_leasequeue import clock
 from tests import servers
@@ -21,9 +21,7 @@ from tests import servers
 
 def main(arguments=None):
     """Tick; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.ticking", description=__doc__.split("\n\n")[0]
-    )
+    parser = parser_of("ticking", __doc__)
     parser.add_argument("--db", choices=database.KINDS, default="sqlite")
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=60)
