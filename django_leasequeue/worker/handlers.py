@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from django_leasequeue.worker.stop import Level, Stop
 
@@ -37,15 +37,21 @@ def handled(
         for number in STOPPING
         if signal.getsignal(number) is not signal.SIG_IGN
     }
-    if waking is not None:
-        former_waking = signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    try:
+        with nullcontext() if waking is None else _woken(waking):
+            yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _woken(descriptor: int) -> Iterator[None]:
+    former = signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
     try:
         yield
     finally:
-        if waking is not None:
-            signal.set_wakeup_fd(former_waking)
-        for number, handler in former.items():
-            signal.signal(number, handler)
+        signal.set_wakeup_fd(former)
 
 
 def stopper(stop: Stop) -> Callable[[signal.Signals], None]:
