@@ -31,8 +31,8 @@ def step_clock(step):
 
 
 def lengthen_grace(seconds):
-    """Let a supervisor wait so long for a child to leave that is told to, and is slow."""
+    """Let a supervisor wait so long for a slow child: to leave, and to end an overdue run."""
     if seconds is not None:
-        from django_leasequeue.worker import supervisor
+        from django_leasequeue.worker import supervisor, timed
 
-        supervisor._GRACE = float(seconds)
+        supervisor._GRACE = timed.GRACE = float(seconds)
