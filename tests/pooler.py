@@ -1,7 +1,6 @@
 """A private PgBouncer whose clients share two sessions, a transaction each at a time."""
 
 import contextlib
-import socket
 
 from tests import server_programs
 from tests.servers import Server
@@ -12,6 +11,7 @@ SETTINGS = """\
 * = host={host} port={port}
 [pgbouncer]
 listen_addr = 127.0.0.1
+pidfile = {pid_file}
 listen_port = {own_port}
 unix_socket_dir =
 auth_type = trust
@@ -34,6 +34,10 @@ class Pooler(Server):
     def prepare(self):
         (self.base / "users").write_text('"leasequeue" ""\n')
 
+    @property
+    def _pid_file(self):
+        return self.base / "pid"
+
     def command(self):
         host, port = self._target
         file = self.base / "pgbouncer.ini"
@@ -42,6 +46,7 @@ class Pooler(Server):
                 host=host,
                 port=port,
                 own_port=self.port,
+                pid_file=self._pid_file,
                 users=self.base / "users",
                 sessions=SESSIONS,
             )
@@ -49,7 +54,7 @@ class Pooler(Server):
         return [self.program.path, file]
 
     def is_ready(self):
+        # It writes down its id once it listens, and ends where another has taken the port.
         with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
-            return True
+            return self._pid_file.read_text().strip() == str(self.process.pid)
         return False
