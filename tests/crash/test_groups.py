@@ -78,7 +78,7 @@ def test_a_worker_that_is_told_to_stop_while_it_runs_the_last_job(worker, announ
     process = worker("--processes=1", "--shutdown-timeout=600")
     announcement.wait()
     process.send(signal.SIGTERM)
-    process.wait_for("The worker stops")
+    process.wait_for("takes no more jobs: SIGTERM.")
     announcement.release()
     assert process.wait() == 0
     assert (row(job)["status"], row(job)["blocked"]) == (Status.PENDING, 0)

@@ -38,7 +38,8 @@ def test_148_a_running_job_finishes_and_no_other_starts(worker, announcement, nu
     process = worker(PATIENT, "--threads=1")
     announcement.wait()
     process.send(number)
-    process.wait_for(f"The worker stops: {number.name}.")
+    # The supervisor says that it stops before its child has heard of it.
+    process.wait_for(f"takes no more jobs: {number.name}.")
     later = tasks.add.dispatch(1, 1).job
     announcement.release()
     assert process.wait() == 0
