@@ -3,6 +3,8 @@
 import os
 
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from urllib3.exceptions import HTTPError
 
 from tests.browser.programs import Programs
 
@@ -35,13 +37,25 @@ def start(programs: Programs) -> webdriver.Chrome:
     if os.getuid() == 0:
         options.add_argument("--no-sandbox")  # Chromium has none for root
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(executable_path=str(programs.chromedriver))
-    driver = webdriver.Chrome(options=options, service=service)
+    driver = _driver(programs, options)
     # A little less than Selenium waits for the driver. Of itself it ends scripts after 30 s.
     driver.set_page_load_timeout(110)
     driver.set_script_timeout(110)
     show(driver)
     return driver
+
+
+def _driver(programs, options):
+    """Start both programs; once more if a busy machine was too slow for Selenium's limits."""
+
+    def start_once():
+        service = webdriver.ChromeService(executable_path=str(programs.chromedriver))
+        return webdriver.Chrome(options=options, service=service)
+
+    try:
+        return start_once()
+    except (WebDriverException, HTTPError):
+        return start_once()
 
 
 def show(driver, size=DESKTOP, theme="light"):

@@ -28,7 +28,7 @@ def board(visitor, monkeypatch):
 
 def ready(visitor):
     return visitor.run(
-        "return document.querySelector('.leasequeue-tiles dd').textContent"
+        "return document.querySelector('.leasequeue-tiles dd')?.textContent"
     )
 
 
