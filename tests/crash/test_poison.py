@@ -138,8 +138,10 @@ def test_153_children_that_die_at_once_are_started_ever_more_slowly(worker_proce
     settings = {"TASK_MODULES": ["tests.dying_at_import"]}
     process = worker_process(settings=settings)
     process.wait_for("the next one starts in 2 s")
-    pauses = re.findall(r"the next one starts in ([\d.]+) s", process.output)
-    assert pauses == ["0", "0.5", "1", "2"]
-    assert process.output.count("exited with code 3") == 4
+    said = process.output.partition("the next one starts in 2 s")[0]
+    pauses = re.findall(r"the next one starts in ([\d.]+) s", said)
+    # They begin anew after one that was so slow to die that it is no cause for a pause.
+    assert pauses[-3:] == ["0", "0.5", "1"]
+    assert said.count("exited with code 3") == len(pauses) + 1
     process.send(signal.SIGTERM)
     assert process.wait() == 0
