@@ -7,7 +7,7 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 def alters_data(verb: Verb) -> Verb:
-    """Have no template call this method, of a queryset that it is handed."""
+    """Have no template call this method, of a queryset or a row that it is handed."""
     verb.alters_data = True  # type: ignore[attr-defined]
     return verb
 

@@ -67,10 +67,10 @@ def claim(
     """Take up to `limit` jobs for `worker` under `token`, and return them.
 
     `alone`: whether to take those that run alone, or all others. `expired`: whether to look
-    for leases that are past before. `since`: None for a fresh
-    token; else when a claim with it was first sent, by `clock.now()`, of which the answer
-    was lost: then what that one took is returned, as far as its leases last, and no more.
-    Raises the database's error if passing trouble does not pass within 5 s.
+    for leases that are past before. `since`: None for a fresh token; else when a claim with
+    it was first sent, by `clock.now()`, of which the answer was lost: then what that one took
+    is returned, as far as its leases last, and no more. Raises the database's error if
+    passing trouble does not pass within 5 s.
     """
     if since is not None:
         look = partial(_read_back, rows, selection, token, worker, since)
