@@ -157,7 +157,8 @@ class InlineWorker:
         with committing():
             word = self._run(run)
         if run.stored is not None:
-            call_all(job, task, run.stored, self._using)
+            with committing(), mending():
+                call_all(job, task, run.stored, self._using)
         row = self._jobs.filter(pk=job.id).first()
         self.ran.append(Ran(job.id, job.task, word, row))
 
@@ -173,13 +174,14 @@ class InlineWorker:
         if not context.is_dead:
             begin = partial(events.started, job, run.task, self._using)
             if run.task is not None and run.task.atomic:
-                outcome, settled = atomic.run_and_settle(
-                    job,
-                    context,
-                    using=self._using,
-                    settle=self._settle_now(context),
-                    begin=begin,
-                )
+                with mending(but=self._using):  # there it has its own
+                    outcome, settled = atomic.run_and_settle(
+                        job,
+                        context,
+                        using=self._using,
+                        settle=self._settle_now(context),
+                        begin=begin,
+                    )
             else:
                 with mending():
                     outcome = runner.run(job, context, begin)

@@ -21,15 +21,18 @@ def committing() -> Iterator[None]:
 
 
 @contextmanager
-def mending() -> Iterator[None]:
+def mending(but: str | None = None) -> Iterator[None]:
     """Give back as it was a transaction of the test's that is broken meanwhile.
 
-    By an error of the database that a task met, which elsewhere has no more than its own
-    statement undone, or the task's own transaction. What was to be called at the commit of
-    what is undone here is not called.
+    By an error of the database that a task or a callback met, which elsewhere has no more
+    than its own statement undone, or the task's own transaction. What was to be called at
+    the commit of what is undone here is not called. What was broken before stays so.
+    `but`: an alias to leave alone.
     """
     marks = [
-        (one, one.savepoint(), len(one.run_on_commit)) for one in _in_transactions()
+        (one, one.savepoint(), len(one.run_on_commit))
+        for one in _in_transactions()
+        if one.alias != but and not one.needs_rollback
     ]
     yield
     for connection, mark, registered in marks:

@@ -87,6 +87,46 @@ def test_103_the_callers_transaction_is_left_as_it_was(mess):
     assert not Job.objects.exists()
 
 
+def test_a_callback_breaks_nothing_and_has_its_commit():
+    """Outside of a TestCase its statements are each committed as they end."""
+
+    def end_badly(ended):
+        transaction.on_commit(lambda: tasks.CALLS.append("at its commit"))
+        tasks.leave_a_mess.options.func("of the callback")
+
+    def end_well(ended):
+        transaction.on_commit(lambda: tasks.note.dispatch("at its commit"))
+
+    def run(callback):
+        with_name(lambda: None, name="kit.ends", on_success=callback).dispatch()
+        return words(run_jobs())
+
+    assert run(end_badly) == ["succeeded"]
+    assert tasks.CALLS == ["of the callback"]
+    assert not Effect.objects.exists()
+    assert run(end_well) == ["succeeded"] * 2
+    assert tasks.CALLS == ["of the callback", "at its commit"]
+
+
+@pytest.mark.django_db(databases=["default", "other"])
+def test_an_atomic_task_may_break_the_transaction_of_another_database():
+    def write_elsewhere():
+        first = Effect.objects.using("other").create(name="x")
+        Effect.objects.using("other").create(pk=first.pk, name="x")
+
+    with_name(write_elsewhere, atomic=True, timeout=60).dispatch()
+    assert words(run_jobs(raises=False)) == ["failed"]
+    assert not Effect.objects.using("other").exists()
+
+
+@pytest.mark.django_db(databases=["default", "other"])
+def test_a_transaction_that_the_test_broke_itself_stays_so():
+    transaction.set_rollback(True, using="other")
+    tasks.note.dispatch("x")
+    assert words(run_jobs()) == ["succeeded"]
+    assert transaction.get_rollback(using="other")
+
+
 def test_arguments_and_results_go_through_json():
     with pytest.raises(TypeError):
         tasks.note.dispatch(timezone.now())
