@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from operator import index
 from typing import Any
 from uuid import UUID
@@ -31,6 +31,8 @@ from django_leasequeue.worker.stop import Level, Stop
 # Seconds for which a row that somebody else has locked is asked for again.
 _PATIENCE = 2.0
 _PAUSE = 0.05
+# Seconds after which a signal is heard that did not end the wait for the job.
+_STEP = 0.5
 
 
 class Single(InProcess):
@@ -59,7 +61,11 @@ class Single(InProcess):
     def work(self, loop: Loop) -> int:
         """See InProcess. In a thread of its own: the caller keeps its connections."""
         with ThreadPoolExecutor(1, "leasequeue-loop") as own:
-            return own.submit(loop.run).result()
+            running = own.submit(loop.run)
+            # Handlers of signals are called between two steps of this thread alone.
+            while not wait([running], _STEP).done:
+                pass
+            return running.result()
 
     @property
     def word(self) -> str:

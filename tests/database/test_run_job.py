@@ -20,7 +20,7 @@ from django_leasequeue.worker.pruner import Pruner
 from tests import tasks, worker_tasks
 from tests.claims import registered
 from tests.factories import JobFactory
-from tests.helpers import DEADLINE, in_thread, together
+from tests.helpers import DEADLINE, eventually, in_thread, together
 from tests.models import Effect
 from tests.road import claim, connection_lost, locked, row, table
 from tests.workers import SETTINGS, with_worker_tasks
@@ -315,3 +315,14 @@ def test_a_stop_gives_it_back(worker_process, announcement):
     values = row(job)
     assert (values["status"], values["attempts"]) == (Status.PENDING, 0)
     announcement.release()
+
+
+def test_a_signal_that_does_not_interrupt_the_wait_is_heard():
+    """As one that comes just before it: here, one that another thread is given."""
+
+    def be_told(context):
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        eventually(lambda: context.stopping)
+
+    with registered(be_told, name="tests.is_told", takes_context=True):
+        assert run_job(JobFactory(task="tests.is_told", args=[]).pk) == "succeeded"
