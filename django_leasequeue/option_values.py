@@ -12,6 +12,8 @@ LOWEST_PRIORITY, HIGHEST_PRIORITY = -100, 100
 # What becomes of a run that took longer than its timeout: a failed attempt like any other,
 # or the end of the job.
 ON_TIMEOUT = ("retry", "fail")
+# The largest that a PositiveIntegerField holds on every database.
+_LARGEST_COUNT = 2_147_483_647
 
 
 def several(given: Any) -> tuple[Any, ...]:
@@ -42,14 +44,15 @@ def check_timeout(value: Duration | None) -> float | None:
 
 
 def check_count(what: str, value: int | None, least: int) -> None:
-    """Raise TypeError or ValueError unless it is None or a whole number, `least` or more."""
+    """Raise TypeError or ValueError unless it is None or a whole number from `least` on."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {type(value).__name__}.")
-    # The largest that a PositiveIntegerField holds on every database.
-    if not least <= value <= 2_147_483_647:
+    if value < least:
         raise ValueError(f"{what} must be at least {least}, not {value}.")
+    if value > _LARGEST_COUNT:
+        raise ValueError(f"{what} must be at most {_LARGEST_COUNT:,}.")
 
 
 def check_on_timeout(value: str) -> None:

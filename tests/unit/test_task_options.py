@@ -24,7 +24,7 @@ def options(function=lambda: None, **values):
         ({"priority": 1.0}, TypeError, "priority must be an int, not float"),
         ({"priority": True}, TypeError, "priority must be an int, not bool"),
         ({"max_attempts": 0}, ValueError, "max_attempts must be at least 1, not 0"),
-        ({"max_attempts": 2**31}, ValueError, "max_attempts"),
+        ({"max_attempts": 2**31}, ValueError, "max_attempts must be at most 2,147"),
         ({"max_attempts": "3"}, TypeError, "max_attempts must be an int, not str"),
         ({"max_recoveries": -1}, ValueError, "max_recoveries must be at least 0"),
         ({"backoff": 5}, TypeError, "must be Exponential, Linear, Fixed or a callable"),
