@@ -10,9 +10,13 @@ from django.test import TestCase
 
 @contextmanager
 def committing() -> Iterator[None]:
-    """Call at the end what was given to on_commit() where the test has a transaction open."""
+    """Call at the end what was given to on_commit() where the test has a transaction open.
+
+    Once: a capture of on_commit() that the test has around it finds nothing of it left.
+    """
     with ExitStack() as commits:
         for connection in _in_transactions():
+            commits.callback(_forget, connection, len(connection.run_on_commit))
             captured = TestCase.captureOnCommitCallbacks(
                 using=connection.alias, execute=True
             )
@@ -44,7 +48,11 @@ def mending(but: str | None = None) -> Iterator[None]:
                 pass  # PostgreSQL's, after an error that Django was not told of
         connection.needs_rollback = False
         connection.savepoint_rollback(mark)
-        del connection.run_on_commit[registered:]
+        _forget(connection, registered)
+
+
+def _forget(connection: Any, registered: int) -> None:
+    del connection.run_on_commit[registered:]
 
 
 def _in_transactions() -> list[Any]:

@@ -108,6 +108,16 @@ def test_a_callback_breaks_nothing_and_has_its_commit():
     assert tasks.CALLS == ["of the callback", "at its commit"]
 
 
+def test_what_a_task_does_at_its_commit_is_done_once():
+    """Though the test captures what was given to on_commit, too."""
+    with capture_jobs() as jobs:
+        tasks.dispatch_at_commit.dispatch("x")
+        assert words(run_jobs()) == ["succeeded"] * 2
+        transaction.on_commit(lambda: tasks.note.dispatch("of the test"))
+    assert [job.args for job in jobs] == [["x"], ["x"], ["of the test"]]
+    assert words(run_jobs()) == ["succeeded"]
+
+
 @pytest.mark.django_db(databases=["default", "other"])
 def test_an_atomic_task_may_break_the_transaction_of_another_database():
     def write_elsewhere():
