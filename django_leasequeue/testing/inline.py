@@ -84,8 +84,8 @@ def run_jobs(
         while (job := worker.next(clock, ends)) is not None:
             if len(worker.ran) >= limit:
                 raise AssertionError(
-                    f"After {limit} runs there is still more to do; the last was of "
-                    f"{worker.ran[-1].task}. Does each run dispatch another?"
+                    f"After {limit} runs there is still more to do; the next is of "
+                    f"{job.task}. Does each run dispatch another?"
                 )
             worker.run(job)
         clock.ahead = ends
