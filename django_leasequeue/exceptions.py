@@ -26,6 +26,11 @@ class UnknownTask(LeaseQueueError, LookupError):
     def __init__(self, name: str, close: str | None = None) -> None:
         self.name, self.close = name, close
         hint = f"Did you mean {close!r}? " if close else ""
+        if "<locals>" in name:
+            hint += (
+                "It was defined inside a function, which workers do not call: define it at "
+                "the top of its module. "
+            )
         super().__init__(
             f"No task is registered as {name!r}. {hint}Tasks are found in the 'tasks' module "
             "of each installed app and in the modules that LEASEQUEUE['TASK_MODULES'] lists."

@@ -1,6 +1,6 @@
 """A job that is to be made: what the caller asked for, checked before anything is written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -17,6 +17,8 @@ from django_leasequeue.task_options import TaskOptions
 
 LONGEST_GROUP = 255
 AT_ONCE = timedelta(0)
+# MySQL makes floats of integers beyond these, or refuses them.
+_STORED_IN_JSON = range(-(2**63), 2**64)
 
 
 class JobSpec(NamedTuple):
@@ -35,6 +37,10 @@ class JobSpec(NamedTuple):
     dedup: str | Dedup | None = None
     after_group: str | None = None
     concurrency: str | Concurrency | None = None
+
+
+# What a dispatch takes beside the arguments.
+OPTIONS = frozenset(JobSpec._fields) - {"task", "args", "kwargs"}
 
 
 @dataclass(slots=True)
@@ -87,12 +93,12 @@ def prepare(spec: JobSpec) -> Prepared:
         _named(spec, "kwargs"),
         _named(spec, "meta"),
     )
-    task.bind(args, kwargs)
+    _bind(task, args, kwargs)
     most = conf.max_argument_bytes
     texts = {
         "args": payloads.dump(args, what="args", max_bytes=most, names=task.positional),
         "kwargs": _text("kwargs", kwargs, most),
-        "meta": _text("meta", meta, most),
+        "meta": _meta_text(meta, most),
     }
     queue, priority, group = task.queue, task.priority, spec.group
     if spec.queue is not None:
@@ -133,6 +139,19 @@ def prepare(spec: JobSpec) -> Prepared:
     )
 
 
+def _bind(task: TaskOptions, args: list[Any], kwargs: dict[str, Any]) -> None:
+    try:
+        task.bind(args, kwargs)
+    except TypeError as error:
+        strays = kwargs.keys() & OPTIONS - task.signature.parameters.keys()
+        if not strays:
+            raise
+        raise TypeError(
+            f"{error} Options of a dispatch are no arguments: "
+            f"task.using({', '.join(f'{name}=...' for name in sorted(strays))}).dispatch(...)."
+        ) from None
+
+
 def _arguments(args: Sequence[Any]) -> list[Any]:
     # The usual classes first: to ask an abstract one takes a while.
     if type(args) not in (tuple, list) and (
@@ -153,6 +172,25 @@ def _named(spec: JobSpec, what: str) -> dict[str, Any]:
 
 def _text(what: str, given: dict[str, Any], most: int) -> str:
     return payloads.dump(given, what=what, max_bytes=most) if given else "{}"
+
+
+def _meta_text(meta: dict[str, Any], most: int) -> str:
+    text = _text("meta", meta, most)
+    for value in _leaves(meta):
+        if type(value) is int and value not in _STORED_IN_JSON:
+            raise ValueError(
+                "meta holds an integer of more than 64 bits, which MySQL's JSON does not "
+                "keep. Pass it as a str."
+            )
+    return text
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    else:
+        yield value
 
 
 def _max_attempts(spec: JobSpec, task: TaskOptions, queue: str) -> int:

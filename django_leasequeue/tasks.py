@@ -18,7 +18,7 @@ from asgiref.sync import sync_to_async
 
 from django_leasequeue import registry
 from django_leasequeue.keywords import TaskKeywords, UsingKeywords
-from django_leasequeue.specs import JobSpec
+from django_leasequeue.specs import OPTIONS, JobSpec
 from django_leasequeue.task_options import TaskOptions
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _TASK_OPTIONS = TaskOptions.__dataclass_fields__.keys() - {
     "module",
     "door",
 }
-_DISPATCH_OPTIONS = set(JobSpec._fields) - {"task", "args", "kwargs"}
 # Two ways to say when.
 _TIME = frozenset({"delay", "run_at"})
 
@@ -126,7 +125,7 @@ class Door(Generic[P]):
         given: dict[str, Any] = {**options}
         self._database: str | None = given.pop("database", None)
         self._task, self._options = task, given
-        _check(f"{task.name} has no dispatch option", given, _DISPATCH_OPTIONS)
+        _check(f"{task.name} has no dispatch option", given, OPTIONS)
 
     def using(self, **options: Unpack[UsingKeywords]) -> "Door[P]":
         """Return a door with these options besides, which count where both have one.

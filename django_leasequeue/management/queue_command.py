@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections, router
 
 from django_leasequeue import discovery
+from django_leasequeue.management.refusals import refusals_told
 from django_leasequeue.models import Queue
 from django_leasequeue.worker.known_queues import misspelt, unknown_queues
 
@@ -37,7 +38,8 @@ class QueueCommand(BaseCommand):
         name = given["name"]
         by = _user() if given["by"] is None else given["by"]
         try:
-            said = self.act(queues, name, by, given)
+            with refusals_told(queues):
+                said = self.act(queues, name, by, given)
         except ValueError as error:
             raise CommandError(str(error)) from error
         if given["verbosity"] > 0:

@@ -4,14 +4,15 @@ from datetime import timedelta
 from unittest import mock
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
+from django.db import OperationalError
 from django.db.models import F
 
 from django_leasequeue import cron, discovery, every, registry
 from django_leasequeue.db import DatabaseNow
 from django_leasequeue.models import Schedule
 from django_leasequeue.schedules import declare, lines
-from tests.helpers import together
+from tests.helpers import failing, together
 from tests.road import statements
 from tests.scheduling import HALF, STEP, a_schedule, nth, tick
 
@@ -203,6 +204,9 @@ def test_the_command(code, capsys):
     with mock.patch.object(discovery, "autodiscover"):
         call_command("syncschedules")
     assert capsys.readouterr().out == "Nothing to change.\n"
+    lost = failing(OperationalError("gone"), match="leasequeue_schedule", times=9)
+    with lost, pytest.raises(CommandError, match="'default' refused: gone"):
+        call_command("syncschedules")
 
 
 def test_lines(code):

@@ -146,13 +146,14 @@ def take(value=None, **named):
     """Takes anything."""
 
 
+# Those of arguments alone: tests/unit/test_specs.py has them refused in meta.
+BEYOND_64_BITS = [2**64, 10**40]
 VALUES = [
+    *BEYOND_64_BITS,
     None,
     True,
     0,
     -(2**63),
-    2**64,
-    10**40,
     0.1,
     1e22,
     -0.0,
@@ -170,8 +171,9 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_115_one_form_everywhere(value):
     """The job returned, the row, and what the worker gets are the same value and type."""
+    meta = None if value in BEYOND_64_BITS else {"x": value}
     with toy(take, name="taker") as taker:
-        job = Job.objects.dispatch(taker, [value], {"x": value}, meta={"x": value}).job
+        job = Job.objects.dispatch(taker, [value], {"x": value}, meta=meta).job
     stored = row(job)
     for seen in (
         job.args[0],

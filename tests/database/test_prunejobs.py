@@ -4,11 +4,13 @@ import signal
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 
 from django_leasequeue import discovery
 from django_leasequeue.db import DatabaseNow, removal
 from django_leasequeue.models import Job
 from tests.factories import JobFactory
+from tests.helpers import failing
 
 pytestmark = pytest.mark.django_db(databases=["default", "other"])
 DAY = 24 * 3600
@@ -92,6 +94,12 @@ def test_156_a_signal_ends_it_between_two_steps(said, monkeypatch):
     assert said() == "Removed 2 jobs: 2 succeeded.\nEnded early by SIGTERM.\n"
     assert Job.objects.count() == 3
     assert signal.getsignal(signal.SIGTERM) is usual
+
+
+def test_a_refusal_of_the_database_is_told_in_a_sentence(said):
+    lost = failing(OperationalError("gone"), match="leasequeue_job", times=9)
+    with lost, pytest.raises(CommandError, match="'default' refused: gone"):
+        said()
 
 
 def test_wrong_options():

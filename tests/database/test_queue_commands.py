@@ -104,5 +104,6 @@ def test_what_can_not_be_done_is_an_error(said, command):
     with pytest.raises(CommandError, match="invalid choice: 'none such'"):
         said(command, "mail", "--database=none such")
     lost = failing(OperationalError("gone"), match="leasequeue_queue", times=9)
-    with lost, pytest.raises(OperationalError):
+    with lost, pytest.raises(CommandError, match="'default' refused: gone") as caught:
         said(command, "mail")
+    assert caught.value.returncode == 1

@@ -59,6 +59,13 @@ def test_a_name_like_no_other():
             assert caught.value.close is None
 
 
+def test_a_name_from_inside_a_function():
+    with pytest.raises(
+        UnknownTask, match="inside a function, which workers do not call"
+    ):
+        registry.resolve("shop.tasks.make.<locals>.inner")
+
+
 @pytest.mark.parametrize("name, aliases", [("a", ()), ("other", ("a",)), ("b", ())])
 def test_two_functions_want_one_name(name, aliases):
     """The second is refused, by name or alias, and none of its names are taken."""

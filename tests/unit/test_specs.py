@@ -81,6 +81,15 @@ def test_a_function_is_no_task():
         prepare(JobSpec(take))
 
 
+def test_an_option_among_the_arguments():
+    """As others' delay=: the error says where it goes."""
+    with pytest.raises(TypeError, match=r"task\.using\(delay=\.\.\.\)\.dispatch"):
+        prepare(JobSpec(add, [1, 2], {"delay": 3}))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'dely'") as caught:
+        prepare(JobSpec(add, [1, 2], {"dely": 3}))
+    assert "using" not in str(caught.value)
+
+
 @pytest.mark.parametrize("wrong", [add, (add, [1, 2]), None])
 def test_what_is_no_spec(wrong):
     """A batch of anything but specs is told so."""
@@ -194,6 +203,13 @@ def test_116_nul_in_names(option):
 def test_values_that_some_database_would_refuse(value, word):
     """They are JSON to Python and to nobody else."""
     assert word in refused(ValueError, [value]).lower()
+
+
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**309])
+def test_integers_that_a_json_column_changes(number):
+    """MySQL reads 2**64 back as a float; a job's arguments are text, and keep it."""
+    assert "64 bits" in refused(ValueError, meta={"a": [1, {"b": number}]})
+    prepared(number, meta={"a": [2**64 - 1, -(2**63)]})
 
 
 def test_too_long(settings):

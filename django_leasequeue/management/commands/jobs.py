@@ -5,11 +5,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import Error, router
+from django.db import router
 
-from django_leasequeue import db
 from django_leasequeue.management.console import HELP, VERBS, Console
-from django_leasequeue.management.terminal import Screen, told
+from django_leasequeue.management.refusals import refusals_told
+from django_leasequeue.management.terminal import Screen
 from django_leasequeue.models import Job
 
 
@@ -47,13 +47,7 @@ class Command(BaseCommand):
             warnings=Screen(self.stderr, color),
             given=given,
         )
-        try:
-            with db.saying_what_to_migrate(console.jobs):
-                undone = VERBS[given["verb"]].run(console)
-        except Error as error:
-            why = told(error)
-            raise CommandError(
-                f"The database {console.database!r} refused: {why}", returncode=1
-            ) from error
+        with refusals_told(console.jobs):
+            undone = VERBS[given["verb"]].run(console)
         if undone:
             raise CommandError(undone, returncode=1)

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connections, router
 
 from django_leasequeue import discovery
+from django_leasequeue.management.refusals import refusals_told
 from django_leasequeue.models import Job
 from django_leasequeue.worker.handlers import handled, stopper
 from django_leasequeue.worker.known_queues import tasks_own, unknown_queues
@@ -41,7 +42,7 @@ class Command(BaseCommand):
         discovery.autodiscover()
         stop = Stop(lambda: None)
         jobs = Job.objects.using(given["database"] or router.db_for_write(Job))
-        with handled(stopper(stop)):
+        with refusals_told(jobs), handled(stopper(stop)):
             counts = jobs.prune(
                 queue=given["queue"],
                 dry_run=given["dry_run"],

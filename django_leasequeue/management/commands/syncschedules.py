@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand
 from django.db import connections, router
 
 from django_leasequeue import discovery
+from django_leasequeue.management.refusals import refusals_told
 from django_leasequeue.models import Schedule
 from django_leasequeue.schedules import declare
 
@@ -29,7 +30,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, database: str | None = None, **options: Any) -> None:
         """Declare, and say what has changed."""
         discovery.autodiscover()
-        done = declare(database or router.db_for_write(Schedule))
+        schedules = Schedule.objects.using(database or router.db_for_write(Schedule))
+        with refusals_told(schedules):
+            done = declare(schedules.db)
         said = [
             f"{word.capitalize()}: {', '.join(sorted(names))}."
             for word, names in done._asdict().items()

@@ -31,7 +31,10 @@ def run(console: Console) -> str | None:
         console.json([{name: getattr(one, name) for name in names} for one in found])
         return None
     if not found:
-        console.screen.text("There is no schedule.")
+        console.screen.text(
+            "There is no schedule. Workers store those that tasks declare as they start, "
+            "and 'manage.py syncschedules' does at once."
+        )
         return None
     titles = ("schedule", "state", "when", "task", "last tick", "next tick", "jobs")
     console.screen.table(titles, map(_cells, found), {"schedule", "when", "task"})
