@@ -14,7 +14,7 @@ from django_leasequeue import task
 
 SETTINGS = {"TASK_MODULES": ["tests.overrunning", "tests.worker_tasks"]}
 # Seconds: enough for the toys to say that they have started, on a busy machine too.
-TIMEOUT = 1.0
+TIMEOUT = 3.0
 
 
 @task(timeout=TIMEOUT)

@@ -75,7 +75,7 @@ def assert_timed_out(job, *, attempts=1):
     assert (values["attempts"], values["recoveries"]) == (attempts, 0)
     classes = [error["exception_class"] for error in values["errors"]]
     assert classes == ["django_leasequeue.exceptions.JobTimeout"] * attempts
-    assert "longer than its timeout of 1 s" in values["errors"][-1]["message"]
+    assert "longer than its timeout of 3 s" in values["errors"][-1]["message"]
     assert values["processing_token"] is None
     return values
 
