@@ -44,7 +44,7 @@ def check_timeout(value: Duration | None) -> float | None:
 
 
 def check_count(what: str, value: int | None, least: int) -> None:
-    """Raise TypeError or ValueError unless it is None or a whole number from `least` on."""
+    """Raise TypeError or ValueError unless it is None or a whole number, `least` to 2**31 - 1."""
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int):

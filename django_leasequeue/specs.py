@@ -1,6 +1,6 @@
 """A job that is to be made: what the caller asked for, checked before anything is written."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -17,7 +17,8 @@ from django_leasequeue.task_options import TaskOptions
 
 LONGEST_GROUP = 255
 AT_ONCE = timedelta(0)
-# MySQL makes floats of integers beyond these, or refuses them.
+# The integers that a JSON column keeps on every database: MySQL makes floats of others,
+# or refuses them.
 _STORED_IN_JSON = range(-(2**63), 2**64)
 
 
@@ -41,6 +42,7 @@ class JobSpec(NamedTuple):
 
 # What a dispatch takes beside the arguments.
 OPTIONS = frozenset(JobSpec._fields) - {"task", "args", "kwargs"}
+_MISPLACED = OPTIONS | {"database"}
 
 
 @dataclass(slots=True)
@@ -98,7 +100,7 @@ def prepare(spec: JobSpec) -> Prepared:
     texts = {
         "args": payloads.dump(args, what="args", max_bytes=most, names=task.positional),
         "kwargs": _text("kwargs", kwargs, most),
-        "meta": _meta_text(meta, most),
+        "meta": _text("meta", meta, most, _STORED_IN_JSON),
     }
     queue, priority, group = task.queue, task.priority, spec.group
     if spec.queue is not None:
@@ -143,12 +145,14 @@ def _bind(task: TaskOptions, args: list[Any], kwargs: dict[str, Any]) -> None:
     try:
         task.bind(args, kwargs)
     except TypeError as error:
-        strays = kwargs.keys() & OPTIONS - task.signature.parameters.keys()
-        if not strays:
+        parameters = task.signature.parameters
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        strays = kwargs.keys() & _MISPLACED - parameters.keys()
+        if takes_any or not strays:
             raise
+        names = " and ".join(map(repr, sorted(strays)))
         raise TypeError(
-            f"{error} Options of a dispatch are no arguments: "
-            f"task.using({', '.join(f'{name}=...' for name in sorted(strays))}).dispatch(...)."
+            f"{error} As an option of the dispatch, {names} is given to using()."
         ) from None
 
 
@@ -170,27 +174,12 @@ def _named(spec: JobSpec, what: str) -> dict[str, Any]:
     return dict(given)
 
 
-def _text(what: str, given: dict[str, Any], most: int) -> str:
-    return payloads.dump(given, what=what, max_bytes=most) if given else "{}"
-
-
-def _meta_text(meta: dict[str, Any], most: int) -> str:
-    text = _text("meta", meta, most)
-    for value in _leaves(meta):
-        if type(value) is int and value not in _STORED_IN_JSON:
-            raise ValueError(
-                "meta holds an integer of more than 64 bits, which MySQL's JSON does not "
-                "keep. Pass it as a str."
-            )
-    return text
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(inner)
-    else:
-        yield value
+def _text(
+    what: str, given: dict[str, Any], most: int, integers: range | None = None
+) -> str:
+    if not given:
+        return "{}"
+    return payloads.dump(given, what=what, max_bytes=most, integers=integers)
 
 
 def _max_attempts(spec: JobSpec, task: TaskOptions, queue: str) -> int:

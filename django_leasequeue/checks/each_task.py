@@ -25,7 +25,7 @@ def of_each_task(
     """Return what is wrong with each task, in the order of their names.
 
     A module that can't be imported and a setting that can't be read hide the tasks which
-    need them, and of a package of tasks what is imported after it; no others.
+    need them, no others; in a package of tasks also those of the modules that come later.
     """
     for module in modules():
         with contextlib.suppress(Exception):  # check_tasks tells it

@@ -14,7 +14,7 @@ from django_leasequeue.management.terminal import told
 
 @contextmanager
 def refusals_told(rows: QuerySet[Any]) -> Iterator[None]:
-    """Make a CommandError, with what is to be done, of an error of the rows' database."""
+    """Make a CommandError, with what is to be done, of a database's error: as of the rows' own."""
     try:
         with db.saying_what_to_migrate(rows):
             yield

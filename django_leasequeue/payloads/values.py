@@ -52,18 +52,26 @@ class _Place(NamedTuple):
 _ToDo = tuple[Any, _Place | None, str | int | None]
 
 
-def dump(value: Any, *, what: str, max_bytes: int, names: Sequence[str] = ()) -> str:
+def dump(
+    value: Any,
+    *,
+    what: str,
+    max_bytes: int,
+    names: Sequence[str] = (),
+    integers: range | None = None,
+) -> str:
     """Return the value as ASCII JSON text without spaces; keys keep their order.
 
     `what` names the value in messages: "kwargs" gives "kwargs.order[2].id". `names`:
-    what its first positions are called, for the arguments of a call. Raise TypeError
-    for a value of another type, ValueError for one that some database or worker would
-    refuse: NaN, infinities, NUL, lone surrogates, numbers above `MAX_DIGITS` digits,
-    nesting deeper than `MAX_DEPTH`, text longer than `max_bytes`.
+    what its first positions are called, for the arguments of a call. `integers`: all
+    that are taken, those of 63 bits and the sign at least; of any size unless given.
+    Raise TypeError for a value of another type, ValueError for one that some database
+    or worker would refuse: NaN, infinities, NUL, lone surrogates, numbers above
+    `MAX_DIGITS` digits, nesting deeper than `MAX_DEPTH`, text longer than `max_bytes`.
     """
     text = flat_json(value)
     if text is None:
-        _check(value, what, max_bytes, names)
+        _check(value, what, max_bytes, names, integers)
         try:
             text = _encode(value)
         except ValueError as error:
@@ -97,7 +105,9 @@ def try_dump_result(value: Any, max_bytes: int) -> tuple[str | None, str | None]
         return None, f"The return value is not kept: {error}"
 
 
-def _check(root: Any, what: str, max_bytes: int, names: Sequence[str]) -> None:
+def _check(
+    root: Any, what: str, max_bytes: int, names: Sequence[str], integers: range | None
+) -> None:
     # Without recursion, so that no nesting is too deep to be told. `size` is never
     # above the length of the text: a small value that names one list a thousand times
     # over, on forty levels, is stopped before it is written out.
@@ -116,7 +126,7 @@ def _check(root: Any, what: str, max_bytes: int, names: Sequence[str]) -> None:
                 size += 2 if kind is list else _check_keys(value)
                 todo += _children(value, place)
             else:
-                size += _check_scalar(value, kind)
+                size += _check_scalar(value, kind, integers)
         except (TypeError, ValueError) as error:
             where = _where(_Place(parent, key, 0, 0), what, names)
             raise type(error)(f"{where} {error}") from None
@@ -124,7 +134,7 @@ def _check(root: Any, what: str, max_bytes: int, names: Sequence[str]) -> None:
             raise _too_large(what, max_bytes)
 
 
-def _check_scalar(value: Any, kind: type) -> int:
+def _check_scalar(value: Any, kind: type, integers: range | None) -> int:
     """Return the least length of the value's text; raise with the end of a sentence."""
     if kind is str or kind is SafeString:
         broken = breaks_databases(value)
@@ -134,6 +144,10 @@ def _check_scalar(value: Any, kind: type) -> int:
     if kind is int:
         if not -_TOO_LONG < value < _TOO_LONG:
             raise ValueError(f"is a number of more than {MAX_DIGITS:,} digits.")
+        if integers is not None and value not in integers:
+            raise ValueError(
+                "is an integer that not every database keeps as JSON: pass it as text."
+            )
     elif kind is float:
         if not math.isfinite(value):
             raise ValueError(f"is {value}, which JSON does not know.")

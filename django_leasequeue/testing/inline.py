@@ -172,9 +172,10 @@ class InlineWorker:
         context.reach(faults.START, stop=False)
         outcome: Outcome | None = None
         if not context.is_dead:
-            begin = partial(events.started, job, run.task, self._using)
+            begin = partial(self._begin, run)
             if run.task is not None and run.task.atomic:
-                with mending(but=self._using):  # there it has its own
+                # There what the task writes has an atomic block of its own.
+                with mending(but=self._using):
                     outcome, settled = atomic.run_and_settle(
                         job,
                         context,
@@ -195,6 +196,10 @@ class InlineWorker:
             settled = self._jobs.settle([(job, outcome)])[0]
         run.ended_at = clocks.now()
         return events.run_ended(run, outcome, settled)
+
+    def _begin(self, run: Run) -> None:
+        with mending():
+            events.started(run.job, run.task, self._using)
 
     def _settle_now(self, context: "_Context") -> Callable[[Claimed, Outcome], Settled]:
         def settle(job: Claimed, outcome: Outcome) -> Settled:

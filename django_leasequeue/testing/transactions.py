@@ -22,15 +22,18 @@ def committing() -> Iterator[None]:
             )
             commits.enter_context(captured)
         yield
+        with mending():
+            commits.close()
 
 
 @contextmanager
 def mending(but: str | None = None) -> Iterator[None]:
     """Give back as it was a transaction of the test's that is broken meanwhile.
 
-    By an error of the database that a task or a callback met, which elsewhere has no more
-    than its own statement undone, or the task's own transaction. What was to be called at
-    the commit of what is undone here is not called. What was broken before stays so.
+    By an error of the database that a task, a callback or what they gave to on_commit()
+    met, which elsewhere has no more than its own statement undone, or the task's own
+    transaction. What was to be called at the commit of what is undone here is not called.
+    What was broken before stays so.
     `but`: an alias to leave alone.
     """
     marks = [

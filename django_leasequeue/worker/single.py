@@ -32,7 +32,7 @@ from django_leasequeue.worker.stop import Level, Stop
 _PATIENCE = 2.0
 _PAUSE = 0.05
 # Seconds after which a signal is heard that did not end the wait for the job.
-_STEP = 0.5
+_LOOK_EVERY = 0.5
 
 
 class Single(InProcess):
@@ -63,7 +63,7 @@ class Single(InProcess):
         with ThreadPoolExecutor(1, "leasequeue-loop") as own:
             running = own.submit(loop.run)
             # Handlers of signals are called between two steps of this thread alone.
-            while not wait([running], _STEP).done:
+            while not wait([running], _LOOK_EVERY).done:
                 pass
             return running.result()
 

@@ -1,11 +1,12 @@
 """The test kit, within a TestCase's transaction, which is where most tests are."""
 
+import contextlib
 from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 from django.core import mail
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from django_leasequeue import Dedup, every, registry, task
@@ -16,7 +17,7 @@ from django_leasequeue.pytest_fixtures import (  # noqa: F401
 )
 from django_leasequeue.pytest_fixtures import jobs_clock  # noqa: F401
 from django_leasequeue.pytest_fixtures import run_jobs as run_jobs_fixture  # noqa: F401
-from django_leasequeue.signals import job_settled
+from django_leasequeue.signals import job_settled, job_started
 from django_leasequeue.states import Status
 from django_leasequeue.testing import (
     assert_dispatched,
@@ -106,6 +107,38 @@ def test_a_callback_breaks_nothing_and_has_its_commit():
     assert not Effect.objects.exists()
     assert run(end_well) == ["succeeded"] * 2
     assert tasks.CALLS == ["of the callback", "at its commit"]
+
+
+def break_and_handle():
+    """Meet an error of the database, outside of an atomic block, and go on."""
+    first = Effect.objects.create(name="of a hook")
+    with contextlib.suppress(IntegrityError):
+        Effect.objects.create(pk=first.pk, name="of a hook")
+
+
+def test_what_was_given_to_on_commit_breaks_nothing():
+    def at_its_commit(*_):
+        transaction.on_commit(break_and_handle)
+
+    for options in ({}, {"atomic": True, "timeout": 60}):
+        with_name(at_its_commit, on_success=at_its_commit, **options).dispatch()
+        assert words(run_jobs()) == ["succeeded"]
+    assert not Effect.objects.exists()
+
+
+@pytest.mark.parametrize("options", [{}, {"atomic": True, "timeout": 60}])
+def test_a_receiver_of_the_start_breaks_nothing(options):
+    def receive(**_):
+        break_and_handle()
+
+    made = with_name(lambda: Effect.objects.create(name="of the task").name, **options)
+    made.dispatch()
+    job_started.connect(receive)
+    try:
+        assert words(run_jobs()) == ["succeeded"]
+    finally:
+        job_started.disconnect(receive)
+    assert [effect.name for effect in Effect.objects.all()] == ["of the task"]
 
 
 def test_what_a_task_does_at_its_commit_is_done_once():

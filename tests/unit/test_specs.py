@@ -83,10 +83,16 @@ def test_a_function_is_no_task():
 
 def test_an_option_among_the_arguments():
     """As others' delay=: the error says where it goes."""
-    with pytest.raises(TypeError, match=r"task\.using\(delay=\.\.\.\)\.dispatch"):
+    with pytest.raises(TypeError, match=r"'delay' is given to using\(\)"):
         prepare(JobSpec(add, [1, 2], {"delay": 3}))
+    with pytest.raises(TypeError, match=r"'database' is given to using\(\)"):
+        prepare(JobSpec(add, [1, 2], {"database": "other"}))
     with pytest.raises(TypeError, match="unexpected keyword argument 'dely'") as caught:
         prepare(JobSpec(add, [1, 2], {"dely": 3}))
+    assert "using" not in str(caught.value)
+    missing = pytest.raises(TypeError, match="required argument: 'name'")
+    with toy(lambda name, **more: None, name="taker") as made, missing as caught:
+        prepare(JobSpec(made, [], {"group": "a"}))
     assert "using" not in str(caught.value)
 
 
@@ -208,7 +214,8 @@ def test_values_that_some_database_would_refuse(value, word):
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**309])
 def test_integers_that_a_json_column_changes(number):
     """MySQL reads 2**64 back as a float; a job's arguments are text, and keep it."""
-    assert "64 bits" in refused(ValueError, meta={"a": [1, {"b": number}]})
+    told = refused(ValueError, meta={"a": [1, {"b": number}]})
+    assert told.startswith("meta.a[1].b is an integer that not every database keeps")
     prepared(number, meta={"a": [2**64 - 1, -(2**63)]})
 
 

@@ -48,11 +48,12 @@ class Command(BaseCommand):
                 dry_run=given["dry_run"],
                 after_step=lambda: not stop.asked,
             )
-        if given["queue"] and not counts and unknown_queues([given["queue"]], jobs.db):
-            raise CommandError(
-                f"No task names the queue {given['queue']!r} and no job is in it. Misspelt? "
-                f"The tasks' own queues are {tasks_own()}."
-            )
+            queues = [given["queue"]] if given["queue"] and not counts else []
+            if unknown_queues(queues, jobs.db):
+                raise CommandError(
+                    f"No task names the queue {given['queue']!r} and no job is in it. "
+                    f"Misspelt? The tasks' own queues are {tasks_own()}."
+                )
         if given["verbosity"] > 0:
             self.stdout.write(_sentence(counts, given["dry_run"]))
             if stop.asked:
